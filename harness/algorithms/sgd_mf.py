@@ -51,7 +51,7 @@ class SGDMatrixFactorisation(Algorithm):
     """
 
     name: ClassVar[str] = "sgd_mf"
-    rated_every_superstep: ClassVar[bool] = True
+    interval_slack: ClassVar[float | None] = 0.02
 
     alpha: float = option(0.02, "step size of the first sweep", within="(0, inf)")
     beta: float = option(0.015, "decay of the step size, with rates=power", within="[0, inf)")

@@ -236,6 +236,7 @@ def _values(
     from harness.campaign.least_work import WORK, work_of
     from harness.campaign.lock import others_at_rest
     from harness.campaign.measurement import answer_of, marks_of, measure_engine, reset, spare_cores
+    from harness.campaign.ordered_check import run_in_order
     from harness.campaign.plausibility import WHOLE_BYTES, Witness
     from harness.campaign.sampled_check import transitions
     from harness.campaign.scrutiny import gather
@@ -287,6 +288,9 @@ def _values(
         report.stage("run on other inputs")
         with phases("other_inputs"):
             evidence = gather(engine, cell, problem, timing, witness, late, sample)
+        report.stage("run in a known order")
+        with phases("replay"):
+            ordered = run_in_order(engine, cell, problem)
     _tell_schedule(engine, problem, report, folder)  # again: some options are chosen by timing the first runs
     settled = timing.statistics.settled
     told = settled if problem.program.control.settles else None  # a fixed number of supersteps does not settle
@@ -298,7 +302,9 @@ def _values(
         solve=timing.plain(), settled=told, supersteps=timing.supersteps(), others=others, gpu=gpu, marks=marks
     )  # fmt: skip
     steps = len(timing.statistics.supersteps) if engine.stepwise else None
-    return Solved(values, settled, steps, checked, cold, timing, marks, sample, evidence)
+    if ordered is not None:
+        report.tell(metrics_by_superstep=ordered.metrics)
+    return Solved(values, settled, steps, checked, cold, timing, marks, sample, evidence, ordered)
 
 
 def _tell_schedule(engine: GuardedEngine, problem: Problem, report: ChildReport, folder: Path) -> None:

@@ -49,6 +49,7 @@ RESERVED_PHASES = frozenset(
         "check",
         "download",
         "other_inputs",
+        "replay",
         "resolve",
         "memory",
         "validate",
@@ -119,6 +120,7 @@ class GuardedEngine(Engine):
         with self.use.alone() if self.tunes else self.use.shared():
             self._engine.prepare(program, graph, features, device, own)
         _add(phases, own)
+        self.deterministic = bool(self._engine.deterministic)
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Reset the engine; inputs that are new are checked before the device is used. Raises InvalidInput."""

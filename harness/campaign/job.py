@@ -41,7 +41,7 @@ _NONE = "none"  # the stamp of a missing record
 _EMPTY: dict[str, Any] = {
     "identity": None, "features": None, "graph": {}, "program": {}, "bytes_needed": None, "phases": {}, "solve": None,
     "marks": [], "settled": None, "supersteps": [], "validation": None, "warm": None, "memory": None, "accuracy": None,
-    "floor": None, "resolution": None, "metrics": {}, "stage": "start", "reason": "",
+    "floor": None, "resolution": None, "metrics": {}, "metrics_by_superstep": {}, "stage": "start", "reason": "",
 }  # fmt: skip
 
 

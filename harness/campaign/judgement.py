@@ -30,10 +30,11 @@ def judge(cell: Cell, problem: Problem, solved: Solved, report: ChildReport, pha
     report.stage("validate")
     with phases("validate"):
         outcome, reason, told = verdict(
-            cell, problem, values, settled=settled, supersteps=solved.supersteps, checked=solved.checked
-        )
+            cell, problem, values, settled=settled, supersteps=solved.supersteps, checked=solved.checked,
+            ordered=solved.ordered,
+        )  # fmt: skip
         if outcome is Outcome.OK:
-            outcome, reason = scrutinize(cell, problem, values, solved.evidence, solved.sample)
+            outcome, reason = scrutinize(cell, problem, values, solved.evidence, solved.sample, solved.ordered)
     report.tell(**told, phases=phases.seconds)
     if (
         outcome is Outcome.OK and problem.start is None

@@ -81,6 +81,13 @@ def varied_answer(problem: Problem) -> Answer:
     return answer
 
 
+def in_random_orders(problem: Problem) -> Answer:
+    """Return the metrics of float64 runs in random orders (:mod:`harness.campaign.random_orders`), by name."""
+    answer = _kept(problem, "orders")
+    assert answer is not None
+    return answer
+
+
 def compute(problem: Problem, kind: Kind) -> None:
     """Compute an answer in this process and put it into the cache. The caller holds the lock of its folder."""
     folder = _folder(problem, kind)
@@ -90,7 +97,7 @@ def compute(problem: Problem, kind: Kind) -> None:
         if answer is not None:
             described = {"method": answer.method, "least_supersteps": answer.least_supersteps}
             for group, given in _groups(answer).items():
-                arrays = {name: np.ascontiguousarray(given[name]) for name in problem.program.outputs if name in given}
+                arrays = {name: np.ascontiguousarray(given[name]) for name in given}
                 described[group] = array_digests(arrays)
                 for number, array in enumerate(arrays.values()):
                     np.save(making / f"{group}-{number}.npy", array, allow_pickle=False)
@@ -195,12 +202,19 @@ def _varied(problem: Problem) -> Answer:
     return Answer({name: run.values(name) for name in problem.program.outputs}, "the float64 reference, other inputs")
 
 
+def _orders(problem: Problem) -> Answer:
+    from harness.campaign.random_orders import metrics_in_random_orders
+
+    return metrics_in_random_orders(problem)
+
+
 _METHODS: dict[Kind, Callable[[Problem], Answer | None]] = {
     "reference": lambda problem: _reference(problem),  # looked up at the call: tests replace it
     "settled": _settled_answer,
     "converged": _converged,
     "warm": _warm,
     "varied": _varied,
+    "orders": _orders,
 }
 
 

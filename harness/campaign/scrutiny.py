@@ -13,6 +13,8 @@ from harness.campaign.variation import Varied, varied_run
 from harness.campaign.verdict import verdict
 from harness.language.initial_state import Start
 from harness.language.monotone import OneWay, one_way
+from harness.language.program import edge_steps
+from harness.language.replay import replay
 from harness.language.residual import residual
 from harness.language.validation import Comparison, compare
 from harness.records.outcome import Outcome
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from harness.campaign.cell import Cell
     from harness.campaign.guarded_engine import GuardedEngine
     from harness.campaign.measurement import Timing
+    from harness.campaign.ordered_check import Ordered
     from harness.campaign.plausibility import Values
     from harness.campaign.problem import Problem
     from harness.language.sampled import Sample
@@ -52,16 +55,18 @@ def gather(
     varied = None
     if problem.start is None:
         varied = varied_run(
-            engine, problem.program, problem.graph, problem.inputs, problem.max_supersteps, timing, sample
-        )
+            engine, problem.program, problem.graph, problem.inputs, problem.max_supersteps, timing, sample,
+            in_order=bool(cell.validate and edge_steps(problem.program)),
+        )  # fmt: skip
     fast = too_fast(min(timing.samples), timing.statistics.edges, cell.device)
     reasons = [late, fast, varied.slow if varied is not None else ""]
     return Evidence(tuple(witness.differing), witness.sample, varied, "; ".join(filter(None, reasons)))
 
 
 def scrutinize(
-    cell: Cell, problem: Problem, values: Values, evidence: Evidence, sample: Sample | None
-) -> tuple[Outcome, str]:
+    cell: Cell, problem: Problem, values: Values, evidence: Evidence, sample: Sample | None,
+    ordered: Ordered | None = None,
+) -> tuple[Outcome, str]:  # fmt: skip
     """Return the outcome and the reason by the evidence, for a cell whose last answer is ok.
 
     An implausible time is not a result: its outcome never counts as a win.
@@ -69,7 +74,7 @@ def scrutinize(
     if cell.validate:
         last = None if sample is None else _part(values, evidence.read)
         for one in evidence.differing:
-            outcome, reason = _repetition(cell, problem, one, last)
+            outcome, reason = _repetition(cell, problem, one, last, ordered)
             if outcome is not Outcome.OK:
                 return outcome, f"timed run {one.number}: {reason}"
         wrong = _varied(problem, evidence.varied, sample) if evidence.varied is not None else ""
@@ -83,10 +88,14 @@ def _part(values: Values, read: Sample | None) -> Values:
     return values if read is None else {name: read.results_of(name, array) for name, array in values.items()}
 
 
-def _repetition(cell: Cell, problem: Problem, one: Repetition, last: Values | None) -> tuple[Outcome, str]:
+def _repetition(
+    cell: Cell, problem: Problem, one: Repetition, last: Values | None, ordered: Ordered | None
+) -> tuple[Outcome, str]:
     """Validate the answer of one repetition: by that of the last one, or by the reference if ``last`` is None."""
     if last is None:
-        outcome, reason, _ = verdict(cell, problem, one.values, settled=one.settled, supersteps=one.supersteps)
+        outcome, reason, _ = verdict(
+            cell, problem, one.values, settled=one.settled, supersteps=one.supersteps, ordered=ordered
+        )
         return outcome, reason
     found = compare(problem.program, one.values, last)
     if found.ok or found.excess <= _APART:
@@ -96,7 +105,10 @@ def _repetition(cell: Cell, problem: Problem, one: Repetition, last: Values | No
 
 def _varied(problem: Problem, varied: Varied, sample: Sample | None) -> str:
     """Return why the answer to other inputs is wrong; an empty text if it is right."""
-    if varied.supersteps is None:
+    if varied.orders:
+        exact = replay(problem.program, problem.graph, problem.features, varied.inputs, varied.orders)
+        found = compare(problem.program, varied.values, exact)
+    elif varied.supersteps is None:
         found = settled_on(problem, varied, sample)
     elif sample is None:
         answer = varied_answer(problem)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from harness.campaign.measurement import Timing
+    from harness.campaign.ordered_check import Ordered
     from harness.campaign.sampled_check import Checked
     from harness.campaign.scrutiny import Evidence
     from harness.campaign.warm_cell import ColdRun
@@ -24,7 +25,8 @@ class Solved:
 
     ``settled``, ``supersteps``: the engine's report of the last run; None: it counts no supersteps.
     ``checked``: supersteps checked on a ``sample``. ``cold``: the cold run for comparison with a warm one. ``marks``:
-    the caveats of ``timing``. ``evidence``: for the answer and the times.
+    the caveats of ``timing``. ``evidence``: for the answer and the times. ``ordered``: a run of known order, for
+    programs with steps in place.
     """
 
     values: Mapping[str, NDArray[Any]]
@@ -36,3 +38,4 @@ class Solved:
     marks: list[Mark]
     sample: Sample | None
     evidence: Evidence
+    ordered: Ordered | None

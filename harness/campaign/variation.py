@@ -23,6 +23,7 @@ from harness.campaign.plausibility import LEAST_S, implausible
 from harness.graph.adjacency import frozen
 from harness.language.algorithm import Inputs
 from harness.language.initial_state import note_checked
+from harness.language.replay import Orders
 from harness.language.warm import kept_properties
 
 if TYPE_CHECKING:
@@ -46,13 +47,15 @@ class Varied:
     """The answer after ``supersteps`` supersteps on other inputs; ``slow``: why the times are implausible, or "".
 
     ``values``: with sampled validation, those of the sample.
-    ``supersteps`` None: the settled answer, with all state, of an engine that counts no supersteps.
+    ``supersteps`` None: the settled answer, with all state, of an engine that counts no supersteps. ``orders``: of the
+    supersteps that gave the values, for programs with steps in place.
     """
 
     inputs: Inputs
     supersteps: int | None
     values: Mapping[str, NDArray[Any]]
     slow: str
+    orders: tuple[Orders, ...] = ()
 
 
 def varied_inputs(program: Program, graph: Graph, inputs: Inputs, attempt: int = 0) -> Inputs:
@@ -91,11 +94,12 @@ def _rotated(array: NDArray[Any], bounds: tuple[int, ...], by: int) -> NDArray[A
 
 def varied_run(
     engine: GuardedEngine, program: Program, graph: Graph, inputs: Inputs, max_supersteps: int, timing: Timing,
-    sample: Sample | None = None,
+    sample: Sample | None = None, *, in_order: bool = False,
 ) -> Varied:  # fmt: skip
     """Run on other inputs: some supersteps for their answer, in total up to 16 for the time.
 
-    With a ``sample``, the answer of a stepwise engine is that after one superstep, at the sample only.
+    With a ``sample``, the answer of a stepwise engine is that after one superstep, at the sample only. ``in_order``:
+    the answer is that of a run whose order of edges the engine tells.
 
     The time is implausible if, in each of five runs on different inputs, it is much longer than the timed runs' share
     for the same number of supersteps and edges. An engine that is not stepwise solves the whole problem each time.
@@ -111,7 +115,12 @@ def varied_run(
         if not slow:
             break
     assert first is not None
-    return replace(first, slow=slow)
+    if not in_order or first.supersteps is None:
+        return replace(first, slow=slow)
+    engine.reset(first.inputs)
+    orders = tuple(engine.ordered_superstep() for _ in range(first.supersteps))
+    values = {name: np.array(value) for name, value in answer_of(engine, program.outputs).items()}
+    return replace(first, slow=slow, values=values, orders=orders)
 
 
 def _run_on(

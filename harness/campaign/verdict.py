@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.campaign.cell import Cell
+from harness.campaign.ordered_check import Ordered
 from harness.campaign.problem import Problem
 from harness.campaign.reference import expected, library_answer
 from harness.campaign.sampled_check import Checked
@@ -22,7 +23,7 @@ Verdict = tuple[Outcome, str, dict[str, Any]]
 
 def verdict(
     cell: Cell, problem: Problem, values: Mapping[str, NDArray[Any]], *,
-    settled: bool, supersteps: int | None, checked: Checked | None = None,
+    settled: bool, supersteps: int | None, checked: Checked | None = None, ordered: Ordered | None = None,
 ) -> Verdict:  # fmt: skip
     """Return the outcome, its reason, and the record fields of the validation.
 
@@ -30,12 +31,13 @@ def verdict(
     its limit is compared with the same number of supersteps of the reference. An answer that is one of several fixed
     points is compared with its own next superstep. Without validation (``validate=false``) only NaN values are
     detected. ``checked``: results of the comparison with float64 on a sample. If the algorithm has its own method for
-    settled answers, the whole answer is also compared with that.
+    settled answers, the whole answer is also compared with that. ``ordered``: a run of known order, for a program with
+    steps in place. Raises InvalidInput if such an answer cannot be compared.
     """
-    if not cell.validate or checked is not None:
+    if not cell.validate or checked is not None or ordered is not None:
         for name, value in values.items():
             if value.size and np.isnan(value.min()):  # the least of some values is NaN if one of them is
-                return Outcome.DIVERGED, f"{name} holds values that are not numbers", {}
+                return Outcome.DIVERGED, f"{name} holds values that are not numbers{_since(ordered)}", {}
     if not cell.validate:
         return Outcome.OK, "", {}
     answer = library_answer(problem) if settled and problem.start is None else None
@@ -43,6 +45,8 @@ def verdict(
     reason = "" if supersteps is None else miscounted(problem, settled, supersteps, least)
     if reason:
         return Outcome.WRONG, reason, {}
+    if ordered is not None:
+        return _ended(*ordered.compared(problem, values))
     if checked is not None:
         return _of_a_sample(problem, values, checked, answer)
     if problem.by_residual:
@@ -58,6 +62,12 @@ def verdict(
                 told = {"validation": _plain(comparison, answer.method)}
                 return Outcome.DIVERGED, f"{lost} values of {name} are not finite where the reference's are", told
     return _ended(comparison, answer.method)
+
+
+def _since(ordered: Ordered | None) -> str:
+    """Return since when the metrics of a run of known order are not finite."""
+    first = None if ordered is None else ordered.first_not_finite
+    return "" if first is None else f", since superstep {first} in another run; lower the rates of the algorithm"
 
 
 def miscounted(problem: Problem, settled: bool, supersteps: int, least: int) -> str:

@@ -79,6 +79,9 @@ class Algorithm:
     name: ClassVar[str] = ""
     # True if the metrics are meaningful only for a settled run; they are then omitted for a run that reached its limit.
     rated_when_settled: ClassVar[bool] = False
+    # For programs with steps in place: the share by which a metric may be outside the interval of float64 runs in
+    # random orders. None: metrics do not tell whether such a run is right.
+    interval_slack: ClassVar[float | None] = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

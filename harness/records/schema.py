@@ -25,7 +25,7 @@ SCHEMA_VERSION = 7
 # of protocol buffers. null would be ambiguous: infinity is a valid distance.
 Number = Annotated[float, Meta(title="number, or one that is not finite")]
 _NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["Infinity", "-Infinity", "NaN"]}]}
-NUMBER_FIELDS = ("metrics", "validation", "accuracy")
+NUMBER_FIELDS = ("metrics", "metrics_by_superstep", "validation", "accuracy")
 
 
 _SCHEDULE = (
@@ -279,6 +279,10 @@ class Record(TypedDict):
         dict[str, Number],
         Meta(description="the algorithm's metrics of its answer; empty if they need a settled run and it was not"),
     ]
+    metrics_by_superstep: Annotated[
+        dict[str, list[Number]],
+        Meta(description="the metrics after each superstep of a run; empty for programs without steps in place"),
+    ]
     marks: Annotated[list[Mark], Meta(description="why the times may differ from those of an idle machine")]
     artefacts: Annotated[list[str], Meta(description="names of the files in the record's folder")]
     environment: Environment
@@ -319,6 +323,7 @@ def json_schema() -> dict[str, Any]:
         made["$defs"][name]["additionalProperties"] = False
     for described in (
         record["properties"]["metrics"]["additionalProperties"],
+        record["properties"]["metrics_by_superstep"]["additionalProperties"]["items"],
         made["$defs"]["Validation"]["properties"]["error"],
         made["$defs"]["Accuracy"]["properties"]["error"],
         made["$defs"]["Accuracy"]["properties"]["error_before"],

@@ -89,7 +89,9 @@ def record_of(path: Path, text: str) -> Record:
     """Return the record in a JSON text, upgraded. Raises RecordError, naming the file ``path``, if it is invalid."""
     try:
         data = json.loads(text)
-        return validate(upgraded(bounded({**data, **{name: _numbers(data.get(name)) for name in NUMBER_FIELDS}})))
+        return validate(
+            upgraded(bounded({**data, **{name: _numbers(data[name]) for name in NUMBER_FIELDS if name in data}}))
+        )
     except NewerRecord as error:
         raise NewerRecord(f"{path}: {error}") from error
     except (ValueError, AttributeError, TypeError, RecursionError) as error:

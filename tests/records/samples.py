@@ -63,6 +63,7 @@ def record(engine: str = "fast", times: tuple[float, float, float] | None = (1.0
         "memory": None,
         "floor": None,
         "metrics": {"accuracy": 0.975},
+        "metrics_by_superstep": {},
         "marks": [],
         "artefacts": [],
         "environment": {"cpu": "a processor", "cores": 2},

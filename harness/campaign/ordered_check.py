@@ -1,0 +1,133 @@
+"""Validation of programs with steps in place, whose answer depends on the order in which edges were updated.
+
+The engine runs once more and tells its order in every superstep. The same order in float64 must give its values: that
+shows that every edge ran once, on the values of the edges before it. A run on other inputs is checked in the same way.
+
+The timed answers of a deterministic engine must equal those values too. The order of other engines differs from run to
+run. Their timed answers are compared by the algorithm's metrics: each must lie in the prediction interval of float64
+runs in random orders, widened by a share that the algorithm states. Too good a metric is as wrong as too bad a one: an
+edge that runs twice fits better.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.cache import CacheError
+from harness.campaign.guarded_engine import GuardedEngine, checked_metrics
+from harness.campaign.measurement import answer_of
+from harness.campaign.random_orders import RUNS, interval
+from harness.campaign.reference import in_random_orders
+from harness.language import InvalidInput
+from harness.language.program import edge_steps
+from harness.language.replay import Orders, replay
+from harness.language.validation import Comparison, compare
+
+if TYPE_CHECKING:
+    from harness.campaign.cell import Cell
+    from harness.campaign.problem import Problem
+
+Values = Mapping[str, NDArray[Any]]
+METHOD = "float64 in the engine's own order of edges"
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """A run of known order.
+
+    ``orders``: of every superstep; empty without validation. ``values``: the outputs after the last.
+    ``metrics``: of the answer after every superstep, by name; empty if the algorithm has none or fails to compute them.
+    ``deterministic``: the timed runs took the same orders.
+    """
+
+    orders: tuple[Orders, ...]
+    values: Values
+    metrics: Mapping[str, list[float]]
+    deterministic: bool
+
+    def compared(self, problem: Problem, values: Values) -> tuple[Comparison, str]:
+        """Compare this run with float64, and a timed answer with either; return the worst, and the method.
+
+        Raises InvalidInput if the timed answer cannot be compared.
+        """
+        exact = replay(problem.program, problem.graph, problem.features, problem.inputs, self.orders)
+        diverged = [name for name, found in exact.items() if not np.isfinite(found).all()]
+        if diverged:
+            raise InvalidInput(
+                f"{problem.program.name} diverges in float64, in the engine's own order: {diverged[0]} has values "
+                "that are not finite; lower its rates"
+            )
+        found = compare(problem.program, self.values, exact)
+        if not found.ok:
+            return found, METHOD
+        if self.deterministic:
+            timed = compare(problem.program, values, exact)
+            return max(found, timed, key=lambda one: (not one.ok, one.error)), METHOD
+        inside = within_interval(problem, values)
+        method = f"{METHOD}; timed runs: metrics of {RUNS} float64 runs in random orders"
+        return (found if inside.ok else inside), method
+
+    @property
+    def first_not_finite(self) -> int | None:
+        """The first superstep, from 1, after which some metric is not finite; None: there is none."""
+        rows = zip(*self.metrics.values(), strict=True)
+        return next((n for n, row in enumerate(rows, 1) if not all(map(math.isfinite, row))), None)
+
+
+def run_in_order(engine: GuardedEngine, cell: Cell, problem: Problem) -> Ordered | None:
+    """Run all supersteps in orders that the engine tells; None for programs without steps in place."""
+    if not edge_steps(problem.program):
+        return None
+    orders: list[Orders] = []
+    rows: list[dict[str, float]] = []
+    engine.reset(problem.inputs)
+    for number in range(problem.max_supersteps):
+        if cell.validate:
+            orders.append(engine.ordered_superstep())
+        else:
+            engine.run(1)
+        values = answer_of(engine, problem.program.outputs)
+        if len(rows) == number:
+            rows += _metrics(problem, values)
+    whole = rows if len(rows) == problem.max_supersteps else []
+    by_name = {name: [row[name] for row in whole] for name in (whole[0] if whole else ())}
+    kept = {name: np.array(array) for name, array in values.items()}
+    return Ordered(tuple(orders), kept, by_name, engine.deterministic)
+
+
+def _metrics(problem: Problem, values: Values) -> list[dict[str, float]]:
+    """Return the metrics of an answer; nothing if they cannot be computed, which the rating of the answer reports."""
+    try:
+        return [checked_metrics(problem.algorithm.metrics(problem.given, values))]
+    except (MemoryError, CacheError):
+        raise
+    except Exception:  # noqa: BLE001  the algorithm's code raises it again when the last answer is rated
+        return []
+
+
+# intervals ------------------------------------------------------------------------------------------------------------
+def within_interval(problem: Problem, values: Values) -> Comparison:
+    """Compare the metrics of an answer with the intervals of float64 runs in random orders. Raises InvalidInput."""
+    slack = problem.algorithm.interval_slack
+    expected = {} if slack is None else in_random_orders(problem).values
+    if slack is None or not expected:
+        raise InvalidInput(
+            f"answers of engines whose order varies are compared by metrics, and {problem.algorithm.name} states no "
+            "metrics with an interval_slack; give validate=false, or an engine whose order does not vary"
+        )
+    found = checked_metrics(problem.algorithm.metrics(problem.given, values))
+    every = [_inside(name, found[name], runs, slack) for name, runs in expected.items()]
+    return max(every, key=lambda one: (not one.ok, one.excess))
+
+
+def _inside(name: str, met: float, runs: NDArray[Any], slack: float) -> Comparison:
+    mean, low, high = interval(runs, slack)
+    ok = bool(low <= met <= high)
+    detail = f"{name} is {met:.5g}; runs in random orders give {low:.5g} to {high:.5g} (slack {slack:g})"
+    return Comparison(ok, abs(met - mean) / abs(mean) if mean else abs(met), (high - mean) / (abs(mean) or 1.0), detail)

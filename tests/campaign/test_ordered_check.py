@@ -1,0 +1,240 @@
+"""Cells of programs with steps in place: checked in the engine's own order, or by intervals of metrics."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import math
+import sys
+from contextlib import nullcontext
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from harness.algorithms.sgd_mf import SGDMatrixFactorisation
+from harness.campaign import child
+from harness.campaign.cell import resolve_cell
+from harness.campaign.child_report import ChildReport
+from harness.campaign.random_orders import RUNS, interval
+from harness.campaign.work_folder import WorkFolder
+from harness.contract import Engine, RunStatistics, Superstep, Yes
+from harness.graph.generators import random_ratings
+from harness.language import trace
+from harness.language.reference import ReferenceRun
+from harness.plugins import load_plugins
+from tests.campaign.test_cell import CONFIG
+from tests.campaign.test_whole_runs import compute_here
+
+_MODULE = "onyx_engine_in_place"
+SUPERSTEPS = 3
+
+
+def statistics(graph, supersteps):
+    return RunStatistics(False, [Superstep(graph.num_vertices, graph.num_edges, "dense")] * supersteps)
+
+
+class InOrder(Engine):
+    """Runs the float64 reference in a random order, which is the same in every run."""
+
+    deterministic = True
+    seeds = staticmethod(lambda: 0)
+
+    def supports(self, program, graph, features, device):
+        return Yes(0)
+
+    def prepare(self, program, graph, features, device, phases):
+        self.graph, self.reference = graph, ReferenceRun(program, graph, features)
+
+    def reset(self, inputs, state=None):
+        self.reference.reset(inputs, state)
+        self.random = np.random.default_rng(self.seeds())
+
+    def run(self, max_supersteps):
+        for _ in range(max_supersteps):
+            self.superstep()
+        return RunStatistics(
+            False, [Superstep(self.graph.num_vertices, self.graph.num_edges, "dense")] * max_supersteps
+        )
+
+    def superstep(self):
+        self.reference.orders = {"step": self.random.permutation(self.graph.num_edges)}
+        self.reference.superstep()
+
+    def ordered_superstep(self):
+        self.superstep()
+        return self.reference.orders
+
+    def values(self, name):
+        return self.reference.values(name).astype(np.float32)
+
+    def close(self):
+        pass
+
+
+class Varying(InOrder):
+    """Takes another order in every run."""
+
+    deterministic = False
+    seeds = functools.partial(next, iter(range(10**9)))
+
+
+class SaysItDoesNotVary(Varying):
+    deterministic = True
+
+
+class Misreports(InOrder):
+    def ordered_superstep(self):
+        return {name: np.roll(order, 1) for name, order in super().ordered_superstep().items()}
+
+
+class LeavesOut(InOrder):
+    def ordered_superstep(self):
+        (order,) = super().ordered_superstep().values()
+        return {"step": np.where(order == 0, 1, order)}
+
+
+class RunsTwiceWhenTimed(Varying):
+    def run(self, max_supersteps):
+        super().run(max_supersteps)
+        return super().run(max_supersteps)
+
+
+class LosesAThirdWhenTimed(Varying):
+    def run(self, max_supersteps):
+        count = self.graph.num_edges
+        for _ in range(max_supersteps):
+            self.reference.orders = {"step": self.random.permutation(count)[count // 3 :]}
+            self.reference.superstep()
+        return statistics(self.graph, max_supersteps)
+
+
+class TellsNone(InOrder):
+    ordered_superstep = Engine.ordered_superstep
+
+
+@pytest.fixture
+def fields_of(monkeypatch, tmp_path):
+    """Return the report of a cell's process, run in this process: ``fields_of(Engine, key=value)``."""
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("harness.campaign.device_use.device_lock", lambda *_, **__: nullcontext())
+    registry = load_plugins()
+    monkeypatch.setattr(child, "load_plugins", lambda *_, **__: registry)
+    monkeypatch.setattr("harness.campaign.reference_process.Referee.__call__", compute_here)
+    module = ModuleType(_MODULE)
+    monkeypatch.setitem(sys.modules, _MODULE, module)
+    known = registry.engine("scipy")
+
+    def run(engine, validate=True, **parameters):
+        module.Engine = engine
+        config = copy.deepcopy(CONFIG) | {
+            "engine": {"name": "scipy"}, "features": 2, "validate": validate,
+            "algorithm": {"name": "sgd_mf", "alpha": 0.1, "epochs": SUPERSTEPS, "holdout": 0.2, **parameters},
+            "graph": {"name": "ratings_random", "users": 20, "items": 15, "num_ratings": 130},
+            "measure": {"repetitions": 2, "budget_s": 1e-6, "warmup_s": 1e-6},
+        }  # fmt: skip
+        registry.engines["scipy"] = known
+        cell = resolve_cell(config, registry)
+        registry.engines["scipy"] = dataclasses.replace(known, factory=f"{_MODULE}:Engine")
+        work = WorkFolder(tmp_path / f"work-{len(list(tmp_path.iterdir()))}")
+        with work.report.open("ab", buffering=0) as file:
+            child.run_cell(cell, ChildReport(file), work.made, 1 << 30)
+        fields, damaged = work.reported()
+        work.close()
+        assert not damaged
+        return fields
+
+    return run
+
+
+@pytest.mark.parametrize("engine", [InOrder, Varying])
+def test_a_right_engine_is_ok_and_has_metrics_of_every_superstep(fields_of, engine):
+    fields = fields_of(engine)
+    assert fields["outcome"] == "ok", fields["reason"]
+    assert fields["validation"]["against"].startswith("float64 in the engine's own order of edges")
+    assert ("random orders" in fields["validation"]["against"]) == (engine is Varying)
+    found = fields["metrics_by_superstep"]
+    assert set(found) == {"rmse", "train_rmse"}
+    assert len(found["train_rmse"]) == SUPERSTEPS
+    assert found["train_rmse"] == sorted(found["train_rmse"], reverse=True)
+    if engine is InOrder:
+        assert found["train_rmse"][-1] == fields["metrics"]["train_rmse"]
+
+
+WRONG = {
+    SaysItDoesNotVary: ("wrong", "instead of"),
+    Misreports: ("wrong", "instead of"),
+    RunsTwiceWhenTimed: ("wrong", "rmse is"),
+    LosesAThirdWhenTimed: ("wrong", "rmse is"),
+    LeavesOut: ("engine_error", "leaves out 1 edges and has 1 more than once"),
+    TellsNone: ("engine_error", "tells no order"),
+}
+
+
+@pytest.mark.parametrize("engine", WRONG, ids=lambda engine: engine.__name__)
+def test_a_wrong_engine_is_found(fields_of, engine):
+    outcome, reason = WRONG[engine]
+    fields = fields_of(engine)
+    assert (fields["outcome"], reason in fields["reason"]) == (outcome, True), fields["reason"]
+
+
+def test_a_rate_that_diverges_is_named(fields_of):
+    fields = fields_of(InOrder, alpha=1e4, epochs=8)
+    assert fields["outcome"] == "diverged"
+    assert "since superstep" in fields["reason"]
+    assert "lower the rates" in fields["reason"]
+    assert not all(map(math.isfinite, fields["metrics_by_superstep"]["rmse"]))
+
+
+def test_answers_that_vary_need_metrics_to_be_checked(fields_of, monkeypatch):
+    monkeypatch.setattr(SGDMatrixFactorisation, "interval_slack", None)
+    fields = fields_of(Varying)
+    assert fields["outcome"] == "invalid_input"
+    assert "interval_slack" in fields["reason"]
+    assert fields_of(InOrder)["outcome"] == "ok"
+
+
+def test_without_validation_metrics_are_recorded_and_no_order_is_needed(fields_of):
+    fields = fields_of(TellsNone, validate=False)
+    assert fields["outcome"] == "ok"
+    assert len(fields["metrics_by_superstep"]["rmse"]) == SUPERSTEPS
+
+
+def test_steps_in_place_are_not_checked_on_a_sample(fields_of):
+    fields = fields_of(InOrder, validate="sampled")
+    assert fields["outcome"] == "invalid_input"
+    assert "depends on all edges" in fields["reason"]
+
+
+# intervals ------------------------------------------------------------------------------------------------------------
+def train_errors(seeds, *, lost=0.0, sweeps=4):
+    """Return the training RMSE after some sweeps of random orders, which lose a share of the edges."""
+    algorithm = SGDMatrixFactorisation(alpha=0.1)
+    given = random_ratings(users=120, items=90, num_ratings=1500, exponent=0.3, seed=2)
+    graph = algorithm.prepare_graph(given)
+    program, inputs = trace(algorithm), algorithm.inputs(graph, 4)
+    found = []
+    for seed in seeds:
+        random, run = np.random.default_rng(seed), ReferenceRun(program, graph, 4)
+        run.reset(inputs)
+        for _ in range(sweeps):
+            run.orders = {"step": random.permutation(graph.num_edges)[int(lost * graph.num_edges) :]}
+            run.superstep()
+        found.append(algorithm.metrics(given, {"x": run.values("x")})["train_rmse"])
+    return found
+
+
+@pytest.mark.parametrize("others", [15, pytest.param(200, marks=pytest.mark.full)])
+def test_right_runs_lie_in_the_interval_and_runs_that_lose_a_fifth_do_not(others):
+    _, low, high = interval(train_errors(range(RUNS)), SGDMatrixFactorisation.interval_slack)
+    assert all(low <= one <= high for one in train_errors(range(100, 100 + others)))
+    assert not any(low <= one <= high for one in train_errors(range(others // 5), lost=0.2))
+
+
+def test_an_interval_is_that_of_one_more_run():
+    mean, low, high = interval([1.0, 2.0, 3.0], 0.0)
+    assert mean == 2.0
+    assert high - mean == pytest.approx(mean - low)
+    assert high - mean == pytest.approx(31.5991 * math.sqrt(4 / 3), rel=1e-5)  # Student's t, 2 degrees of freedom
+    assert interval([2.0, 2.0], 0.1)[1:] == pytest.approx((1.8, 2.2))
