@@ -113,7 +113,8 @@ def _closed(hint: object) -> tuple[object, ...]:
 def _kind(item: dataclasses.Field[Any]) -> object:
     """Return the type of a default, as far as it is known."""
     if item.default is None:
-        return "number" if item.metadata.get("within") else object
+        values = item.metadata.get("values", ())
+        return type(values[0]) if values else "number" if item.metadata.get("within") else object
     return type(item.default)
 
 

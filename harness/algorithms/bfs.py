@@ -31,7 +31,7 @@ class BFS(Algorithm):
     name: ClassVar[str] = "bfs"
     rated_when_settled: ClassVar[bool] = True
 
-    sources: str = option("drawn", 'k vertex numbers, such as "3 17", or drawn')
+    sources: str = option("drawn", 'k vertices, such as "3 17", or by name "id:30 id:55", or drawn')
     seed: int = option(0, "seed of drawn sources")
     supersteps: int = option(1_000_000, "the most supersteps of a run", within="[1, inf)")
 

@@ -139,7 +139,12 @@ def _describe(names: Names, words: Sequence[str]) -> str:
 
 
 def _show(text: str) -> int:
-    _say(sys.stdout, text)
+    """Print a text; a reader that stops early, such as ``head``, is no error."""
+    try:
+        _say(sys.stdout, text)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the interpreter flushes again when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

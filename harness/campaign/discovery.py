@@ -122,7 +122,7 @@ def describe(names: Names, word: str) -> str:
     found = [_describe(names, one, name) for one in groups if name in names.of(one)]
     if not found:
         known = sorted({known for one in groups for known in names.of(one)})
-        raise UnknownName(f"nothing is called {name!r}{closest(name, known)}; onyx-harness list shows all names")
+        raise UnknownName(f"nothing is called {name!r}{closest(name, known)} (onyx-harness list shows all names)")
     return "\n\n".join(found)
 
 
@@ -200,14 +200,13 @@ def _documentation(described: Callable[..., Any]) -> str:
 
 def _values(item: Option) -> str:
     """Return the type of an option with its values or its range."""
+    kind = item.type.removesuffix(" or null")
     usable = [str(value) for value in item.values if value not in item.planned]
     if usable:
-        return ", ".join(usable) if len(usable) <= _FEW else item.type.removesuffix(" or null")
-    if item.type == "bool":
+        return ", ".join(usable) if len(usable) <= _FEW else kind
+    if kind == "bool":
         return "true, false"
-    return (
-        f"{item.type.removesuffix(' or null')} in {item.within}" if item.within else item.type.removesuffix(" or null")
-    )
+    return f"{kind} in {item.within}" if item.within else kind
 
 
 def _option_help(item: Option) -> str:

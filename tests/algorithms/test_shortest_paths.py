@@ -117,6 +117,18 @@ def test_levels_are_exact_and_distances_are_not():
     assert 0 < trace(SSSP()).bound <= 1e-5
 
 
+@pytest.mark.parametrize("names", [np.array([30, 7, -2, 7]), np.array(["30", "7", "park", "7"])])
+def test_sources_are_found_by_name(names):
+    graph = Graph.from_edges([0, 1], [1, 2], num_vertices=4, name="four").with_vertex_names(names)
+    last = str(names[2])
+    assert starting_vertices(f"id:{last} 1,id:30", graph, 3, 0).tolist() == [2, 1, 0]
+    for text, told in (("id:7", "2 vertices of graph 'four'"), ("id:x9", "no vertex of graph 'four'")):
+        with pytest.raises(InvalidInput, match=f"{text}: {told} have this name; give vertex numbers"):
+            starting_vertices(text, graph, 1, 0)
+    with pytest.raises(InvalidInput, match="the vertices of graph 'four' have no names; give numbers from 0 to 3"):
+        starting_vertices("id:30", Graph.from_edges([0], [1], num_vertices=4, name="four"), 1, 0)
+
+
 def test_sources_depend_only_on_the_seed_and_have_out_edges():
     graph = rmat(scale=8, edge_factor=4, seed=3)
     assert (graph.out_degrees == 0).any()
@@ -142,7 +154,7 @@ PAIR = Graph.from_edges([0, 1], [1, 0], name="pair")
     [
         ("0 2", "vertex 2 is out of range: graph 'pair' has the vertices 0 to 1"),
         ("-1 0", "'-1' is not a vertex"),
-        ("first 0", "'first' is not a vertex; give vertex numbers separated by blanks, or drawn"),
+        ("first 0", "'first' is not a vertex; give vertex numbers or id:NAME, separated by blanks, or drawn"),
         ("0", "1 vertices are given, 2 are needed"),
         ("0, 1, 0", "3 vertices are given, 2 are needed"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import re
 
 import pytest
@@ -118,7 +119,7 @@ def test_the_command_line_lists_describes_and_helps(capsys):
     for command in (["describe", "sssp"], ["algorithm=sssp", "--help"]):
         assert application.main(command) == 0
         shown = capsys.readouterr().out
-        assert re.search(r'\n  sources +text +drawn +k vertex numbers, such as "3 17", or drawn\n', shown)
+        assert re.search(r'\n  sources +text +drawn +k vertices, such as "3 17", or', shown)
     assert application.main(["describe", "graph=nowhere"]) == 2
     assert application.main(["describe", "grph=grid"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 2
@@ -161,3 +162,11 @@ def test_the_shell_gets_the_completions_of_its_line(capsys, monkeypatch):
     assert capsys.readouterr().out == "grid\n"
     assert application.main(["-sc", "install=bash"]) == 0
     assert "complete -o nospace -o default -F hydra_bash_completion onyx-harness" in capsys.readouterr().out
+
+
+def test_a_reader_that_stops_early_is_no_error(monkeypatch):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as stream:
+        monkeypatch.setattr("sys.stdout", stream)
+        assert application.main(["list", "graphs"]) == 0
