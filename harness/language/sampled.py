@@ -22,6 +22,7 @@ from harness.graph.graph import Graph
 from harness.language.algorithm import Allowance, Inputs
 from harness.language.evaluation import concrete
 from harness.language.initial_state import State, initial_values
+from harness.language.part_of_graph import PartOfGraph
 from harness.language.program import EdgeReduce, GraphReduce, Program, Stage
 from harness.language.reference import ReferenceRun, reads_reverse
 from harness.language.residual import Share, at_rest, responses
@@ -33,9 +34,9 @@ from harness.language.sampled_stages import (
     reads_any,
     state_of,
     with_fresh,
-    without_edges,
 )
 from harness.language.validation import Comparison, compare
+from harness.language.whole_reductions import reduce_whole
 
 Array = NDArray[Any]
 Values = Mapping[str, Array]
@@ -66,30 +67,6 @@ def of_all_degrees(
         few = min(each, len(members), max(1, class_edges >> number))
         chosen.append(random.choice(members, few, replace=False))
     return np.sort(np.concatenate(chosen))
-
-
-class PartOfGraph(Graph):
-    """A subgraph whose vertices have the degrees of the whole graph; ``whole_degrees``: out-degrees and in-degrees."""
-
-    whole_degrees: tuple[Array, Array]
-
-    @classmethod
-    def vertices_of(cls, graph: Graph) -> PartOfGraph:
-        """Return all vertices of a graph without its edges."""
-        nothing = Adjacency(np.zeros(graph.num_vertices + 1, np.int64), np.empty(0, np.uint32))
-        part = cls(nothing, name=f"the vertices of {graph.name}", directed=graph.directed)
-        part.whole_degrees = graph.out_degrees, graph.in_degrees
-        return part
-
-    @property
-    def out_degrees(self) -> Array:
-        """Out-degrees in the whole graph, int64[V]."""
-        return self.whole_degrees[0]
-
-    @property
-    def in_degrees(self) -> Array:
-        """In-degrees in the whole graph, int64[V]."""
-        return self.whole_degrees[1]
 
 
 class _PartRun(ReferenceRun):
@@ -241,12 +218,7 @@ class Sample:
         """
         if not self.reduces:
             return {}
-        program = without_edges(self.part)
-        names = [stage.into for stage in program.stages if isinstance(stage, GraphReduce)]
-        run = ReferenceRun(program, PartOfGraph.vertices_of(graph), features)
-        run.reset(inputs, {name: values for name, values in (before or {}).items() if name in program.properties})
-        run.run_stages()
-        return {name: run.values(name) for name in names}
+        return reduce_whole(self.part, graph, features, inputs, before or {})
 
     def compared(
         self, inputs: Inputs, features: int, before: Values | None, after: Values, *, reduced: Values = NOTHING

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.graph.generators import rmat
-from harness.language import Algorithm, Inputs, K, outer, smallest, total, trace, where
+from harness.language import Algorithm, Inputs, K, outer, smallest, total, trace, where, whole_reductions
 from harness.language.reference import ReferenceRun
 from harness.language.sampled import Sample
 from harness.language.sampled_stages import not_sampled
@@ -152,7 +152,9 @@ def random_start(graph, features):
     return Inputs({"start": np.random.default_rng(1).random((graph.num_vertices, features), np.float32)}, {})
 
 
-def test_reductions_over_the_whole_graph_are_given_to_the_part():
+@pytest.mark.parametrize("at_once", [1, 200, 1 << 20])
+def test_reductions_over_the_whole_graph_are_given_to_the_part(at_once, monkeypatch):
+    monkeypatch.setattr(whole_reductions, "_AT_ONCE", at_once)
     graph = rmat(scale=8, edge_factor=6, seed=3, symmetric=True, max_weight=4)
     supersteps_are_right(*posed(program_of(reduces_much), random_start, graph))
 
