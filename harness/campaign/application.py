@@ -38,18 +38,19 @@ onyx-harness explain algorithm=label_propagation graph=digits device=cuda    (no
 onyx-harness list shows the names, onyx-harness describe NAME the options of one, onyx-harness --help every key, and
 onyx-harness doctor what this machine has."""
 LIST_HELP = """\
-onyx-harness list [engines] [algorithms] [graphs] [presets]
+onyx-harness list [engines] [algorithms] [graphs] [presets] [keys]
 
 List the names, each with a line of help. Without a word, all of them. onyx-harness describe NAME describes one."""
 DESCRIBE_HELP = """\
 onyx-harness describe NAME ...
 
-Describe engines, algorithms, graphs, presets and variants: what each does, its options with types, defaults, ranges
-and help. GROUP=NAME selects one of several things of the same name.
+Describe engines, algorithms, graphs, presets, variants and keys: what each does, its options with types, defaults,
+ranges and help. GROUP=NAME selects one of several things of the same name.
 
 onyx-harness describe sssp
 onyx-harness describe pagerank rmat
 onyx-harness describe graph=delaunay
+onyx-harness describe measure
 
 onyx-harness algorithm=sssp --help is another form. onyx-harness list shows the names."""
 DOCTOR_HELP = """\

@@ -10,22 +10,14 @@ from hydra._internal.core_plugins.bash_completion import BashCompletion
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 
-from harness.campaign.answers import SAVED
 from harness.campaign.command_line import COMMANDS
+from harness.campaign.config_keys import VALUES, config_keys
 from harness.campaign.discovery import GROUPS, Names
 from harness.campaign.errors import CampaignError
 from harness.options import Option
 
 _FLAGS = ("--help", "--version", "--cfg", "--config-dir", "--shell-completion")
 _KEYS_WITH_OPTIONS = ("engine", "algorithm", "graph")
-# The values of keys of the configuration itself.
-_VALUES = {
-    "validate": ("true", "false", "sampled"),
-    "memory": ("off", "model", "counters"),
-    "save": SAVED,
-    "rerun": ("failed", "all", "none"),
-    "warm.kind": ("insert", "delete", "heavier", "lighter", "weights", "mixed"),
-}
 
 
 def complete(line: str, names: Names) -> list[str]:
@@ -43,7 +35,8 @@ def _candidates(words: Sequence[str], word: str, names: Names) -> Iterable[str]:
     if words[:1] == ["list"]:
         return GROUPS
     if words[:1] == ["describe"]:
-        return [name for group in names.files for name in names.of(group)]
+        keys = [item.name for item in config_keys()]
+        return [*keys, *(name for group in names.files for name in names.of(group))]
     if word.startswith("-"):
         return _FLAGS
     key, equals, value = word.partition("=")
@@ -58,8 +51,8 @@ def _values(words: Sequence[str], key: str, last: str, names: Names) -> Iterable
     group, dot, option = key.partition(".")
     if dot and group in _KEYS_WITH_OPTIONS:
         return [value for item in _options(words, group, names) if item.name == option for value in _accepted(item)]
-    if key in _VALUES:
-        return _VALUES[key]
+    if key in VALUES:
+        return VALUES[key]
     return [found.partition("=")[2] for found in _by_hydra(words, f"{key}={last}")]
 
 

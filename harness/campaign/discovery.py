@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.campaign.cell import load
 from harness.campaign.config_files import PRESETS, ConfigFile, config_files
+from harness.campaign.config_keys import config_keys
 from harness.campaign.configuration import configuration_folder
 from harness.campaign.errors import CampaignError
 from harness.campaign.text_table import table, wrapped
@@ -19,8 +20,9 @@ from harness.contract import AlgorithmSpec, EngineSpec, GraphSpec
 from harness.options import Option, options_in
 from harness.plugins import Registry, UnknownName, closest
 
+KEYS = "key"
 # The words of the commands, and the group that each means.
-GROUPS = {"engines": "engine", "algorithms": "algorithm", "graphs": "graph", "presets": PRESETS}
+GROUPS = {"engines": "engine", "algorithms": "algorithm", "graphs": "graph", "presets": PRESETS, "keys": KEYS}
 _KINDS = ("engine", "algorithm", "graph")
 _FEW = 5  # values of an option that are listed beside its name; more follow its help
 
@@ -85,6 +87,10 @@ def list_names(names: Names, groups: Sequence[str]) -> str:
 
 
 def _listing(names: Names, group: str) -> Iterator[str]:
+    if group == KEYS:
+        keys = [item for item in config_keys() if item.default != {}]
+        yield from _titled("keys (KEY=VALUE)", [(item.name, _default(item), item.help.rstrip(".")) for item in keys])
+        return
     if group == PRESETS:
         rows = [(name, file.summary) for name, file in names.files[group].items()]
         yield from _titled(f"presets (+{PRESETS}=NAME)", rows)
@@ -96,7 +102,7 @@ def _listing(names: Names, group: str) -> Iterator[str]:
         yield from ("", *_titled(f"variants, from configuration files ({group}=NAME)", variants))
 
 
-def _titled(title: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _titled(title: str, rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     yield f"{title}:"
     yield from table(rows) if rows else ["  (none installed)"]
 
@@ -119,11 +125,25 @@ def describe(names: Names, word: str) -> str:
     groups = (*_KINDS, PRESETS) if not group else (GROUPS["presets"] if group == "preset" else group,)
     if groups[0] not in names.files:
         raise CampaignError(f"describe takes a name, or one of {', '.join(names.files)} = NAME, not {word!r}")
-    found = [_describe(names, one, name) for one in groups if name in names.of(one)]
+    keys = [] if group else [item for item in config_keys() if f"{item.name}.".startswith(f"{name}.")]
+    found = ["\n".join(_keys(keys))] if keys else []
+    found += [_describe(names, one, name) for one in groups if name in names.of(one)]
     if not found:
-        known = sorted({known for one in groups for known in names.of(one)})
+        known = sorted({*(item.name for item in config_keys()), *(known for one in groups for known in names.of(one))})
         raise UnknownName(f"nothing is called {name!r}{closest(name, known)} (onyx-harness list shows all names)")
     return "\n\n".join(found)
+
+
+def _keys(keys: Sequence[Option]) -> Iterator[str]:
+    """Yield the description of a key, or of a section with all its keys."""
+    first, *rest = keys
+    if not rest:
+        yield wrapped(f"{first.name}={_default(first)}: {first.help}")
+        if first.values:
+            yield f"values: {', '.join(map(str, first.values))}"
+        return
+    yield f"{first.name}: {first.help}\n"
+    yield from table([(item.name, _values(item), _default(item), item.help) for item in rest])
 
 
 def _describe(names: Names, group: str, name: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 from harness.api import Algorithm, EngineSpec, GraphSpec, ScheduleError, option
 from harness.campaign import application
 from harness.campaign.completion import complete
+from harness.campaign.config_keys import VALUES, config_keys
 from harness.campaign.discovery import Names, describe, options_of
 from harness.contract import schedule_from_options
 from harness.graph.errors import GraphError
@@ -133,9 +134,27 @@ def test_the_configuration_shows_every_parameter(capsys):
     assert "  length_spread: 0.5\n" in shown
 
 
+def test_every_key_of_the_configuration_is_listed_with_help(names):
+    keys = {item.name: item for item in config_keys()}
+    composed = {"features", "measure.cap_s", "device.threads", "plugins.block", "save", "rerun", "limits.wait_s"}
+    assert composed <= keys.keys()
+    assert [name for name, item in keys.items() if not item.help] == []
+    assert keys["measure.cap_s"].default == 60.0
+    assert keys["measure.cap_s"].help.startswith("seconds; if 6 runs would take longer")
+    assert keys["max_supersteps"].help == "The largest number of supersteps of a run; null for the program's own limit."
+    assert "sweep.id" not in keys
+    for name, values in VALUES.items():
+        assert str(keys[name].default).lower() in values
+    shown = describe(names, "warm")
+    assert shown.startswith("warm: Change a share of the graph's edges after a run")
+    assert re.search(r"\n  warm.kind +insert|\n  warm.kind +text +mixed", shown)
+    assert describe(names, "save").endswith("\nvalues: none, arrays, answer")
+
+
 COMPLETED = {
     "des": ["describe"],
     "list p": ["presets"],
+    "describe measure.c": ["measure.cap_s"],
     "describe ss": ["sssp"],
     "algorithm=ss": ["algorithm=sssp"],
     "engine=onyx,ti": ["engine=onyx,tigr"],
