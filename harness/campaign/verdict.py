@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from harness.campaign.cell import Cell
 from harness.campaign.ordered_check import Ordered
 from harness.campaign.problem import Problem
-from harness.campaign.reference import expected, library_answer
+from harness.campaign.reference import converged, expected, library_answer
 from harness.campaign.sampled_check import Checked
 from harness.language.algorithm import Answer
 from harness.language.residual import residual
-from harness.language.validation import Comparison, compare
+from harness.language.validation import WITHIN, Comparison, compare
+from harness.language.warm import kept_properties
 from harness.records.outcome import Outcome
 
 Verdict = tuple[Outcome, str, dict[str, Any]]
@@ -61,6 +62,8 @@ def verdict(
             if lost:
                 told = {"validation": _plain(comparison, answer.method)}
                 return Outcome.DIVERGED, f"{lost} values of {name} are not finite where the reference's are", told
+    if comparison.ok and settled and not (rest := _unexpected_rest(problem, values)).ok:
+        return _ended(rest, "its own next superstep in float64, as the reference does not settle")
     return _ended(comparison, answer.method)
 
 
@@ -68,6 +71,20 @@ def _since(ordered: Ordered | None) -> str:
     """Return since when the metrics of a run of known order are not finite."""
     first = None if ordered is None else ordered.first_not_finite
     return "" if first is None else f", since superstep {first} in another run; lower the rates of the algorithm"
+
+
+def _unexpected_rest(problem: Problem, values: Mapping[str, NDArray[Any]]) -> Comparison:
+    """Compare an answer said to be settled with its next superstep, if the reference does not settle within the limit.
+
+    The answer after the limit would accept a run that stopped shortly before it at a larger tolerance. Programs whose
+    state is more than their outputs are not compared.
+    """
+    state = {name: values[name] for name in kept_properties(problem.program) if name in values}
+    with_tolerance = problem.start is None and problem.program.control.tolerance is not None
+    whole = len(state) == len(kept_properties(problem.program))
+    if not with_tolerance or not whole or converged(problem) is not None:
+        return Comparison(True, 0.0, 0.0, WITHIN)
+    return residual(problem.program, problem.graph, problem.features, problem.inputs, state)
 
 
 def miscounted(problem: Problem, settled: bool, supersteps: int, least: int) -> str:

@@ -102,6 +102,15 @@ def test_a_run_that_stops_early_and_claims_to_be_settled_is_wrong(judged, name, 
         assert reason.startswith("not at rest after the last superstep")
 
 
+@pytest.mark.parametrize("validate", [True, "sampled"])
+def test_a_run_that_claims_to_be_settled_where_the_reference_is_not_is_wrong(judged, validate):
+    """Its answer is that of the reference after the same number of supersteps."""
+    assert judged("label_propagation", validate, max_supersteps=12)[0] is Outcome.OK
+    outcome, reason, _ = judged("label_propagation", validate, stop=12, max_supersteps=12)
+    assert outcome is Outcome.WRONG
+    assert reason.startswith("not at rest after the last superstep")
+
+
 def counted(more, settled):
     """Reports ``more`` supersteps than were taken."""
 
