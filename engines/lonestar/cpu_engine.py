@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.lonestar.cpu_locks import counters_of, stamps_of
+from engines.lonestar.cpu_locks import counters_of, passes_of, stamps_of
 from engines.lonestar.cpu_plan import plan
 from engines.lonestar.orders import BatchTable
 from engines.lonestar.schedule import LonestarSchedule
@@ -80,6 +80,21 @@ class LonestarCpuEngine(CpuEngine):
             arrays[stamps_of(step)] = arrays[counters_of(step)] = nothing
             found[step] = serial_order(graph.csr.row_of_edge, graph.csr.neighbours, stamps)
         return found
+
+    def explain(self) -> str:
+        """Return the schedule, the generated source, and, once it is prepared, the batches or passes."""
+        if self._executor is None or self.planned is None:
+            return super().explain()
+        if not self.schedule.locks:
+            sizes = self.executor.store.table(BatchTable(self.planned.schedule)).batches.sizes
+            largest, median = int(sizes.max(initial=0)), float(np.median(sizes)) if len(sizes) else 0.0
+            told = f"{len(sizes):,} batches of {largest:,} edges at most, {median:,.0f} in the median"
+        else:
+            arrays = self.executor.memory.arrays
+            told = "; ".join(
+                f"passes of {step}: {arrays[passes_of(step)][0]} in the last superstep" for step in self._steps
+            )
+        return f"{super().explain()}\n\n{told}"
 
 
 def leads_to_columns(graph: Graph) -> bool:

@@ -114,11 +114,12 @@ class Passes:
     def __init__(self, plan: LockedPass, run: Run) -> None:
         self.plan, self.run = plan, run
         self.first = None if plan.first is None else run.store.table(plan.first)
+        self.passes = 0
 
     def step(self) -> None:
         """Run every edge once. Raises EngineFailure if a pass runs none, or if a lock is held at the end."""
         plan, run, arrays = self.plan, self.run, self.run.memory.arrays
-        edges = run.rules.graph.num_edges
+        edges, self.passes = run.rules.graph.num_edges, 0
         waiting = self.first
         if plan.node_locked:
             arrays["done"][:] = False
@@ -129,6 +130,7 @@ class Passes:
                 waiting = waiting[~finished[waiting]]
         if waiting is not None:
             self._edge_passes(waiting)
+        arrays[passes_of(plan.name)][0] = self.passes
         if arrays["locks"].any():
             raise EngineFailure(f"{np.count_nonzero(arrays['locks'])} locks are held after all edges of {plan.name}")
         run.edges += edges
@@ -163,6 +165,7 @@ class Passes:
 
     def _call(self, kernel: str, parts: int, bounds: Array) -> None:
         arrays, name = self.run.memory.arrays, self.plan.name
+        self.passes += 1
         stamps, counters = arrays[stamps_of(name)], arrays[counters_of(name)]
         self.run.call(kernel, parts, bounds=bounds, stamps=stamps, counters=counters)
 
@@ -176,6 +179,11 @@ def stamps_of(step: str) -> str:
     return f"stamps_{step}"
 
 
+def passes_of(step: str) -> str:
+    """Return the name of the array with the number of passes of a step in the last superstep, int64[1]."""
+    return f"passes_{step}"
+
+
 def counters_of(step: str) -> str:
     """Return the name of the array with the next stamp of each vertex, int32[V]; empty while stamps are not taken."""
     return f"counters_{step}"
@@ -186,7 +194,7 @@ def plan_locked(draft: PlanDraft, stage: EdgeStep, schedule: LonestarSchedule) -
     facts = draft.setting.facts
     for name, dtype, length in (
         ("locks", "int32", facts.num_vertices), ("left", "int64", draft.setting.partition.most),
-        (stamps_of(stage.name), "int32", 0), (counters_of(stage.name), "int32", 0),
+        (stamps_of(stage.name), "int32", 0), (counters_of(stage.name), "int32", 0), (passes_of(stage.name), "int64", 1),
     ):  # fmt: skip
         draft.array(name, Holds.WORK, "", dtype, length)
     node_locked, first = schedule.order in ("nl", "hybrid"), None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness.api import ScheduleError, option
+from harness.api import option
 
 
 @dataclass(frozen=True)
@@ -42,21 +42,11 @@ class LonestarSchedule:
     order: Literal["el", "nl", "hybrid", "agm_e", "agm_n", "sgm", "diag", "blkdiag", "levels"] = option(
         "el", "which edges run at the same time: locks (el, nl, hybrid) or batches with barriers (the others)"
     )
-    shuffle: bool | None = option(None, "take the edges in a random order (None: the default of the order)")
-    seed: int = option(0, "of the random order")
-    nodes: int = option(1024, "columns in a block of agm_n and sgm")
-    block_rows: int = option(2, "rows in a block of blkdiag")
-    block_columns: int = option(2, "columns in a block of blkdiag")
-
-    def __post_init__(self) -> None:
-        known = (*LOCKED, *BATCHED)
-        if self.order not in known:
-            raise ScheduleError(f"order={self.order!r}: give one of {', '.join(known)}")
-        for name in ("nodes", "block_rows", "block_columns"):
-            if getattr(self, name) < 1:
-                raise ScheduleError(f"{name}={getattr(self, name)}: a block has at least one")
-        if self.seed < 0:
-            raise ScheduleError(f"seed={self.seed}: give 0 or more")
+    shuffle: bool | None = option(None, "take the edges in a random order (null: the default of the order)")
+    seed: int = option(0, "seed of the random order", within="[0, inf)")
+    nodes: int = option(1024, "columns in a block of agm_n and sgm", within="[1, inf)")
+    block_rows: int = option(2, "rows in a block of blkdiag", within="[1, inf)")
+    block_columns: int = option(2, "columns in a block of blkdiag", within="[1, inf)")
 
     @property
     def locks(self) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,32 +47,43 @@ class Ordered:
     ``deterministic``: the timed runs took the same orders.
     """
 
+    problem: Problem
     orders: tuple[Orders, ...]
     values: Values
     metrics: Mapping[str, list[float]]
     deterministic: bool
 
-    def compared(self, problem: Problem, values: Values) -> tuple[Comparison, str]:
+    @cached_property
+    def exact(self) -> Values:
+        """The outputs in float64, in the same order. Raises InvalidInput if they are not finite."""
+        posed = self.problem
+        found = replay(posed.program, posed.graph, posed.features, posed.inputs, self.orders)
+        for name, values in found.items():
+            if not np.isfinite(values).all():
+                raise InvalidInput(
+                    f"{posed.program.name} diverges in float64, in the engine's own order: {name} has values that are "
+                    "not finite; lower its rates"
+                )
+        return found
+
+    @cached_property
+    def own(self) -> Comparison:
+        """The comparison of this run with float64."""
+        return compare(self.problem.program, self.values, self.exact)
+
+    def compared(self, values: Values) -> tuple[Comparison, str]:
         """Compare this run with float64, and a timed answer with either; return the worst, and the method.
 
         Raises InvalidInput if the timed answer cannot be compared.
         """
-        exact = replay(problem.program, problem.graph, problem.features, problem.inputs, self.orders)
-        diverged = [name for name, found in exact.items() if not np.isfinite(found).all()]
-        if diverged:
-            raise InvalidInput(
-                f"{problem.program.name} diverges in float64, in the engine's own order: {diverged[0]} has values "
-                "that are not finite; lower its rates"
-            )
-        found = compare(problem.program, self.values, exact)
-        if not found.ok:
-            return found, METHOD
+        if not self.own.ok:
+            return self.own, METHOD
         if self.deterministic:
-            timed = compare(problem.program, values, exact)
-            return max(found, timed, key=lambda one: (not one.ok, one.error)), METHOD
-        inside = within_interval(problem, values)
+            timed = compare(self.problem.program, values, self.exact)
+            return max(self.own, timed, key=lambda one: (not one.ok, one.error)), METHOD
+        inside = within_interval(self.problem, values)
         method = f"{METHOD}; timed runs: metrics of {RUNS} float64 runs in random orders"
-        return (found if inside.ok else inside), method
+        return (self.own if inside.ok else inside), method
 
     @property
     def first_not_finite(self) -> int | None:
@@ -98,7 +110,7 @@ def run_in_order(engine: GuardedEngine, cell: Cell, problem: Problem) -> Ordered
     whole = rows if len(rows) == problem.max_supersteps else []
     by_name = {name: [row[name] for row in whole] for name in (whole[0] if whole else ())}
     kept = {name: np.array(array) for name, array in values.items()}
-    return Ordered(tuple(orders), kept, by_name, engine.deterministic)
+    return Ordered(problem, tuple(orders), kept, by_name, engine.deterministic)
 
 
 def _metrics(problem: Problem, values: Values) -> list[dict[str, float]]:

@@ -35,10 +35,10 @@ def verdict(
     settled answers, the whole answer is also compared with that. ``ordered``: a run of known order, for a program with
     steps in place. Raises InvalidInput if such an answer cannot be compared.
     """
-    if not cell.validate or checked is not None or ordered is not None:
+    if not cell.validate or checked is not None:
         for name, value in values.items():
             if value.size and np.isnan(value.min()):  # the least of some values is NaN if one of them is
-                return Outcome.DIVERGED, f"{name} holds values that are not numbers{_since(ordered)}", {}
+                return Outcome.DIVERGED, f"{name} holds values that are not numbers", {}
     if not cell.validate:
         return Outcome.OK, "", {}
     answer = library_answer(problem) if settled and problem.start is None else None
@@ -47,7 +47,7 @@ def verdict(
     if reason:
         return Outcome.WRONG, reason, {}
     if ordered is not None:
-        return _ended(*ordered.compared(problem, values))
+        return _in_order(ordered, values)
     if checked is not None:
         return _of_a_sample(problem, values, checked, answer)
     if problem.by_residual:
@@ -67,10 +67,15 @@ def verdict(
     return _ended(comparison, answer.method)
 
 
-def _since(ordered: Ordered | None) -> str:
-    """Return since when the metrics of a run of known order are not finite."""
-    first = None if ordered is None else ordered.first_not_finite
-    return "" if first is None else f", since superstep {first} in another run; lower the rates of the algorithm"
+def _in_order(ordered: Ordered, values: Mapping[str, NDArray[Any]]) -> Verdict:
+    """Return the verdict of a program with steps in place. Raises InvalidInput if float64 diverges too."""
+    for name in ordered.exact:
+        lost = np.count_nonzero(~np.isfinite(values[name]))
+        if lost:
+            first = ordered.first_not_finite
+            since = "" if first is None else f", since superstep {first} of another run"
+            return Outcome.DIVERGED, f"{lost} values of {name} are not finite{since}; lower the rates", {}
+    return _ended(*ordered.compared(values))
 
 
 def _unexpected_rest(problem: Problem, values: Mapping[str, NDArray[Any]]) -> Comparison:

@@ -179,11 +179,21 @@ def test_a_wrong_engine_is_found(fields_of, engine):
     assert (fields["outcome"], reason in fields["reason"]) == (outcome, True), fields["reason"]
 
 
-def test_a_rate_that_diverges_is_named(fields_of):
-    fields = fields_of(InOrder, alpha=1e4, epochs=8)
+class Overflows(InOrder):
+    """Has infinite values from the second superstep on, which float64 does not have."""
+
+    def values(self, name):
+        found = super().values(name)
+        return found * np.float32(np.inf) if self.reference._superstep > 1 else found
+
+
+def test_divergence_is_the_engines_or_the_programs(fields_of):
+    fields = fields_of(Overflows)
     assert fields["outcome"] == "diverged"
-    assert "since superstep" in fields["reason"]
-    assert "lower the rates" in fields["reason"]
+    assert "not finite, since superstep 2 of another run; lower the rates" in fields["reason"]
+    fields = fields_of(InOrder, alpha=1e4, epochs=8)
+    assert fields["outcome"] == "invalid_input"
+    assert "diverges in float64, in the engine's own order" in fields["reason"]
     assert not all(map(math.isfinite, fields["metrics_by_superstep"]["rmse"]))
 
 

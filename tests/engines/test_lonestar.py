@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.lonestar import cpu_locks, cpu_plan
+from engines.lonestar import cpu_locks, cpu_plan, onyx_engines
 from engines.lonestar.cpu_engine import LonestarCpuEngine
 from engines.lonestar.orders import batches_of, matching_of_edges
 from engines.lonestar.schedule import BATCHED, LOCKED, LonestarSchedule
 from engines.lonestar.stamps import serial_order
 from harness.algorithms.sgd_mf import SGDMatrixFactorisation
-from harness.contract import Device, EngineFailure, No, Phases, ScheduleError
+from harness.contract import Device, EngineFailure, No, Phases, ScheduleError, schedule_from_options
 from harness.graph import Graph
 from harness.graph.generators import random_ratings
 from harness.language import Inputs, trace
@@ -203,6 +203,7 @@ def test_float64_in_the_engines_own_order_gives_its_values(order, features, opti
     statistics = engine.run(2)
     assert [(step.active, step.edges) for step in statistics.supersteps] == [(graph.num_vertices, 2500)] * 2
     assert engine.deterministic == (order in BATCHED)
+    assert ("batches of" if order in BATCHED else "in the last superstep") in engine.explain()
 
 
 def test_batches_and_single_threads_repeat_bit_for_bit():
@@ -284,7 +285,7 @@ def test_programs_of_other_stages_and_self_loops_are_refused():
 def test_meaningless_options_are_refused():
     for options in ({"order": "fast"}, {"nodes": 0}, {"block_rows": 0}, {"seed": -1}):
         with pytest.raises(ScheduleError):
-            LonestarSchedule(**options)
+            schedule_from_options(onyx_engines()[0], options)
     refused = LonestarCpuEngine(LonestarSchedule(order="diag", shuffle=True))
     answer = refused.supports(trace(ALGORITHM), ratings(), 3, Device())
     assert isinstance(answer, No)
