@@ -9,6 +9,10 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.campaign.answers import ARRAYS_FILE
 from harness.records import Record, merge_rounds
 from harness.records.outcome import Outcome
 from harness.report.comparison import baseline_of, grouped, ratio
@@ -73,6 +77,22 @@ class Results:
         import pandas as pd
 
         return pd.DataFrame(self.rows())
+
+    def answers(self, record: Record) -> dict[str, NDArray[Any]]:
+        """Return the outputs that ``save=`` kept for a record of these results, by name, in the program's shapes.
+
+        ``vertex`` has the names of the vertices, integers or strings [V], if they have names. Raises FileNotFoundError
+        if the cell kept no answer.
+        """
+        for folder in (self.folder / record["cell"], self.folder / record["sweep"] / record["cell"]):
+            path = folder / ARRAYS_FILE
+            if path.is_file():
+                with np.load(path, allow_pickle=False) as arrays:
+                    return dict(arrays)
+        raise FileNotFoundError(
+            f"{engine_label(record)} ({record['outcome']}) kept no answer below {self.folder}; right answers are kept "
+            "with overrides=['save=arrays']"
+        )
 
     def table(self, width: int | None = None) -> str:
         """Return the table of the terminal as text, with its notes and the reason of every failure.

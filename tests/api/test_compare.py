@@ -9,7 +9,6 @@ import subprocess
 import sys
 
 import networkx as nx
-import numpy as np
 import pytest
 
 import onyx_harness
@@ -71,8 +70,11 @@ def test_engines_are_compared_on_a_graph_and_a_class_of_this_process(doubling, t
     engines = ["scipy", Variant("fake_pulls", width=3), "fake_raises"]
     found = compare(engines, doubling(factor=3.0), graph, folder=tmp_path / "kept", overrides=[*QUICK, "save=arrays"])
     assert [record["outcome"] for record in found] == ["ok", "ok", "engine_error"]
-    with np.load(tmp_path / "kept" / found.records[0]["sweep"] / found.records[0]["cell"] / "answer.npz") as saved:
+    for results in (found, Results.read(tmp_path / "kept")):
+        saved = results.answers(found.records[0])
         assert dict(zip(saved["vertex"], saved["value"], strict=True)) == {"x": 1.125, "y": 1.125, "z": 2.25}
+    with pytest.raises(FileNotFoundError, match=r"fake_raises \(engine_error\) kept no answer .*save=arrays"):
+        found.answers(found.records[2])
     for record in found:
         validate(record)
         assert record["config"]["parameters"] == {"factor": 3.0}
