@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 
 
 def main() -> int:
     """Run the command and return its exit status."""
+    if sys.stderr is not None:
+        faulthandler.enable()  # names the plugin whose import crashes the interpreter
     try:
         from harness.campaign.application import main as application
     except KeyboardInterrupt:  # no child process has been started yet

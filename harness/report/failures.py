@@ -17,6 +17,7 @@ _SELF_EXPLAINING = (
     Outcome.IMPLAUSIBLE,
     Outcome.INTERRUPTED,
 )
+_MOST_OF_A_LINE = 400  # characters; the record has up to 20,000 of the output
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,15 @@ class Failure:
     output: tuple[str, ...]
 
     def telling(self, count: int) -> tuple[str, ...]:
-        """Return at most ``count`` relevant lines of output: the last, or those from a fatal interpreter error on."""
+        """Return at most ``count`` relevant lines of output, each with at most 400 characters.
+
+        They are the last lines, or those from a fatal interpreter error on.
+        """
         if self.outcome in _SELF_EXPLAINING:
             return ()
         fatal = [number for number, line in enumerate(self.output) if line.startswith("Fatal Python error")]
-        return self.output[fatal[-1] :][:count] if fatal else self.output[-count:]
+        lines = self.output[fatal[-1] :][:count] if fatal else self.output[-count:]
+        return tuple(line[:_MOST_OF_A_LINE] for line in lines)
 
 
 def failures(records: Sequence[Record]) -> list[Failure]:

@@ -220,6 +220,18 @@ def test_blocked_plugins_are_gone(command_here):
     assert "fake_" in single_error(blocked)
 
 
+def test_a_plugin_that_crashes_the_interpreter_at_import_is_named(command, tmp_path, harness_environment):
+    (tmp_path / "crashing.py").write_text("import ctypes\nctypes.string_at(0)\n")
+    information = tmp_path / "crashing-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: crashing\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[onyx_harness]\ncrashing = crashing\n")
+    path = os.pathsep.join([str(tmp_path), harness_environment["PYTHONPATH"]])
+    finished = command("list", env={"PYTHONPATH": path})
+    assert finished.returncode == -signal.SIGSEGV
+    assert f'File "{tmp_path / "crashing.py"}", line 2' in finished.stderr
+
+
 def test_names_like_markup_are_shown_as_they_are(command_here):
     finished = command_here("algorithm=fake_spread", "graph='fake_[bold]'", "engine=fake_right", "features=2")
     assert finished.returncode == 0, finished.stdout + finished.stderr

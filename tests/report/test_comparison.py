@@ -282,6 +282,11 @@ def test_names_are_shown_as_they_are(capsys, tmp_path):
     assert "\x1b[2J" not in text
 
 
+def test_long_lines_of_output_are_cut(capsys, tmp_path):
+    show_sweep([record("a", None, reason="died by SIGSEGV", output="x" * 20_000)], 1, None, tmp_path)
+    assert 300 < capsys.readouterr().out.count("x") < 500
+
+
 def test_failures_are_listed_again_each_reason_once(capsys, tmp_path):
     records = [
         record("fast"),

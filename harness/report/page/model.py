@@ -33,7 +33,6 @@ from harness.report.warm import HEADINGS, NOTE, NUMBERS, warm_rows
 STYLES = 8  # engines with their own colour; further ones reuse the colours with dashed lines
 _CLOSE_UPS = 250  # comparisons with charts, 2.5 kB per engine; a page of 1,000 cells stays below 3 MB
 _OUTPUT_LINES = 40
-_OUTPUT_WIDTH = 400
 _FAILED = "failed"
 _OLDER = "Omitted, because newer records of the same cells are of other code or another graph: {}."
 
@@ -150,14 +149,14 @@ def _close(group: Comparison, styles: Mapping[str, int], several: bool) -> Close
 
 
 def _failure(failure: Failure) -> dict[str, Any]:
-    lines = [line[:_OUTPUT_WIDTH] for line in failure.telling(_OUTPUT_LINES)]
     stopped = [
         " · ".join((*_graph_and_algorithm(one), f"k = {one['features'] or 'auto'}", engine_label(one)))
         for one in failure.records
     ]
     style = "unsupported" if failure.outcome is Outcome.UNSUPPORTED else _FAILED
     outcome = failure.outcome.value.replace("_", " ")
-    return {"outcome": outcome, "style": style, "reason": failure.reason, "cells": stopped, "output": "\n".join(lines)}
+    output = "\n".join(failure.telling(_OUTPUT_LINES))
+    return {"outcome": outcome, "style": style, "reason": failure.reason, "cells": stopped, "output": output}
 
 
 def _graph_and_algorithm(record: Record) -> tuple[str, str]:
