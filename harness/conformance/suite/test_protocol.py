@@ -17,6 +17,7 @@ from harness.conformance.subject import Subject, Values, expected, outputs
 from harness.conformance.workload import random_graph
 from harness.contract import No, Yes
 from harness.language import Inputs, InvalidInput
+from harness.language.program import edge_steps
 from harness.language.validation import compare, relative_error
 
 FEATURES = 3
@@ -40,6 +41,8 @@ def problem(request: pytest.FixtureRequest, subject: Subject) -> Question:
     refusals = []
     for name in [request.param] if request.param in PROGRAMS else names:
         found = small(name) if name in PROGRAMS else question(built_in()[name], FEATURES)
+        if edge_steps(found.program):  # answers depend on the engine's order: test_steps_in_place
+            continue
         answer = subject.says(found.program, found.graph, found.features)
         if isinstance(answer, Yes):
             return found
