@@ -47,14 +47,25 @@ class Evaluator:
         self._read, self._parameters, self._features, self._dtype = read, parameters, features, np.dtype(dtype)
         self._without, self._arrays = without, arrays
         self._done: dict[str, Array] = {}
+        self._silent = False
 
     def __call__(self, node: Expression) -> Array:
         """Return the value of ``node`` in the given dtype (bool for conditions)."""
         if node.key not in self._done:
-            with np.errstate(all="ignore"):  # infinities and NaN are legal values; validation checks them
-                value = self._apply(node)
-            self._done[node.key] = value if node.dtype == "bool" else self._arrays.cast(value, self._dtype)
+            if self._silent:
+                self._evaluate(node)
+            else:  # only around the outermost node, since it takes longer than an operation on few numbers
+                self._silent = True
+                try:
+                    with np.errstate(all="ignore"):  # infinities and NaN are legal values; validation checks them
+                        self._evaluate(node)
+                finally:
+                    self._silent = False
         return self._done[node.key]
+
+    def _evaluate(self, node: Expression) -> None:
+        value = self._apply(node)
+        self._done[node.key] = value if node.dtype == "bool" else self._arrays.cast(value, self._dtype)
 
     def _apply(self, node: Expression) -> Array:
         match node.op:
