@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -93,11 +94,17 @@ def modules() -> list[tuple[str, Path]]:
     return found
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a file of this checkout, which must not be changed."""
+    return ast.parse(path.read_text(), str(path))
+
+
 def imports(module: str, path: Path, known: Container[str] = ()) -> Iterator[str]:
     """Return the absolute names of all modules imported anywhere in a file, also inside functions. ``known``:
     modules in addition to those of this checkout."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -161,7 +168,7 @@ def engine_names() -> set[str]:
     """Return the names of the engines in this checkout, as their plugins register them, and of their packages."""
     names = {path.name for path in (ROOT / "engines").iterdir() if path.is_dir() and not path.name.startswith("_")}
     for path in (ROOT / "engines").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "EngineSpec":
                 given = node.args[0] if node.args else next(k.value for k in node.keywords if k.arg == "name")
                 if isinstance(given, ast.Constant):
@@ -268,7 +275,7 @@ def engine_classes(bases: Mapping[str, set[str]]) -> set[str]:
 
 
 def test_engine_classes_are_at_most_three_deep():
-    bases = class_bases(ast.parse(path.read_text()) for _, path in modules())
+    bases = class_bases(parsed(path) for _, path in modules())
     engines = engine_classes(bases)
     assert {"CpuEngine", "CudaEngine", "PerDevice"} < engines
     assert {name: depth(name, bases) for name in engines if depth(name, bases) > 3} == {}
@@ -298,7 +305,7 @@ def engine_parameters(tree: ast.Module, engines: Container[str]) -> list[str]:
 
 
 def test_no_helper_receives_an_engine():
-    trees = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for _, path in modules()}
+    trees = {path.relative_to(ROOT).as_posix(): parsed(path) for _, path in modules()}
     engines = engine_classes(class_bases(trees.values()))
     parts = ("harness/lowering/", "engines/")
     met = {path: engine_parameters(tree, engines) for path, tree in trees.items() if path.startswith(parts)}
@@ -327,7 +334,7 @@ def parsed_names(tree: ast.Module) -> list[str]:
 def test_nothing_is_selected_by_parsing_a_name():
     parts = ("harness/lowering/", "engines/")
     paths = [path.relative_to(ROOT).as_posix() for _, path in modules()]
-    met = {path: parsed_names(ast.parse((ROOT / path).read_text())) for path in paths if path.startswith(parts)}
+    met = {path: parsed_names(parsed(ROOT / path)) for path in paths if path.startswith(parts)}
     assert {path: names for path, names in met.items() if names} == {}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
 from harness.campaign import application
 from harness.campaign.command_line import COMMANDS, check_overrides
@@ -43,6 +44,13 @@ def test_the_home_folder_is_expanded_in_values(plan, tmp_path, monkeypatch):
     found = plan(*given, "graph.path=~/a.txt,~/b.txt", "output=~/out")
     assert [p.cell.graph_parameters["path"] for p in found.cells] == [f"{tmp_path}/a.txt", f"{tmp_path}/b.txt"]
     assert found.output == tmp_path / "out"
+
+
+def test_hydra_composes_a_sweep_once_before_its_jobs(plan, monkeypatch):
+    composed, compose = [], ConfigLoaderImpl.load_configuration
+    monkeypatch.setattr(ConfigLoaderImpl, "load_configuration", lambda *a, **k: composed.append(a) or compose(*a, **k))
+    assert len(plan("engine=scipy", "graph=grid", "algorithm=pagerank,bfs").cells) == 2
+    assert len(composed) == 1
 
 
 def test_every_override_of_several_is_checked():

@@ -137,10 +137,8 @@ def misbehaving(plan, released):
     return type("Misbehaving", (Working,), {name: wrap(name) for name in METHODS})
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(plan=st.lists(faults(), min_size=1, max_size=3))
-@pytest.mark.slow
-def test_any_engine_ends_as_one_record(record_of, clock, monkeypatch, tmp_path, plan):  # noqa: F811
+def check(record_of, clock, monkeypatch, tmp_path, plan):  # noqa: F811
+    """Run a cell of an engine with the faults of a plan, and check its record."""
     clock.now = 0.0
     monkeypatch.setattr("os.fsync", lambda handle: None)  # no example needs to survive a power failure
     released = threading.Event()
@@ -160,3 +158,24 @@ def test_any_engine_ends_as_one_record(record_of, clock, monkeypatch, tmp_path, 
     if record["outcome"] == Outcome.OK:
         assert record["validation"]["ok"]
         assert all(sample > 0 and math.isfinite(sample) for sample in record["solve"]["samples"])
+
+
+FEW, MANY = (
+    settings(max_examples=examples, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+    for examples in (60, 400)
+)
+plans = given(plan=st.lists(faults(), min_size=1, max_size=3))
+
+
+@pytest.mark.slow
+@FEW
+@plans
+def test_any_engine_ends_as_one_record(record_of, clock, monkeypatch, tmp_path, plan):  # noqa: F811
+    check(record_of, clock, monkeypatch, tmp_path, plan)
+
+
+@pytest.mark.full
+@MANY
+@plans
+def test_any_engine_ends_as_one_record_at_length(record_of, clock, monkeypatch, tmp_path, plan):  # noqa: F811
+    check(record_of, clock, monkeypatch, tmp_path, plan)

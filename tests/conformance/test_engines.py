@@ -35,6 +35,7 @@ OUT_OF_MEMORY = "when memory runs out: MemoryError, and the next run is right"
 def conforms(capsys, tmp_path, monkeypatch):
     """Run the suite on an engine in an empty folder, which stays empty; return the report of a pass."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # scanning entry points takes long
 
     def report(engine: str, *for_pytest: str) -> str:
         for module in load_plugins().engine(engine.split()[0]).requires:

@@ -211,7 +211,7 @@ def of_default_schedules():
     for (engine, name), turn in itertools.product(itertools.product(ENGINES, ALGORITHMS), (0, 1)):
         if engine not in COMPILED and (turn == 0 or name not in VARIANTS):
             yield engine, {}, name, turns(engine, name)[turn]
-    yield from covering(list(of_compiled_engines()), of_compiled)
+    yield from covering(list(of_compiled_engines()), of_compiled, cost)
 
 
 def of_compiled_engines():
@@ -236,6 +236,21 @@ def of_compiled(row):
     return met | {(engine, features if features == ODD else ANY_LARGER), name, features}
 
 
+KERNELS = {
+    "onyx": 2,
+    "tigr": 3,
+    "gunrock": 4,
+    "simdx": 5,
+}  # compiled for an algorithm by default, on average (measured)
+
+
+def cost(row):
+    """Estimate the time to compile a row's kernels, in kernels of vectors; kernels of matrices are larger."""
+    engine, options, name, features = row
+    many = not options.get("fold", True) or (options.get("direction") == "push" and options.get("change_driven", True))
+    return KERNELS.get(engine, 1) * (2 if many else 1) * (2 + features / 8 if name.startswith(CUBIC) else 1)
+
+
 def of_options(row):
     """Return all pairs of an option's value with an algorithm, a k, or another option's value."""
     _, options, name, features = row
@@ -251,7 +266,7 @@ def of_other_schedules():
             for features, options, name in itertools.product(FEATURES, schedules(spec), ALGORITHMS)
             if options and name not in VARIANTS and not (name.startswith(CUBIC) and features > 8)
         ]
-        yield from covering(every, of_options)
+        yield from covering(every, of_options, cost)
 
 
 def label(case):
