@@ -1,4 +1,4 @@
-"""The locks of a device between processes: shared and exclusive, in the order of requests, and shares of its memory."""
+"""The locks of a device between processes: shared and exclusive uses, and shares of its memory."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -79,15 +80,45 @@ def test_an_exclusive_use_delays_all_others():
         assert not is_free(path, shared=True)
 
 
-def test_a_request_to_share_is_granted_while_others_share_and_one_waits_to_be_alone():
+def wait_for_requests(path, kind, count):
+    """Return once this many requests for a lock are held or waiting; ``kind``: READ (shared) or WRITE."""
+    inode = f":{path.stat().st_ino} "
+    while sum(inode in line and kind in line.split() for line in Path("/proc/locks").read_text().splitlines()) < count:
+        pass
+
+
+def test_a_request_to_share_waits_for_one_to_be_alone_that_waits_for_others_that_share():
+    gate = device_lock_path(GPU).with_suffix(".gate")
     with ExitStack() as later:
-        with held(lock(shared=True)) as first:
-            assert first.wait(HANGS_S)
-            alone = later.enter_context(held(lock(shared=False)))
-            with held(lock(shared=True)) as second:
-                assert second.wait(HANGS_S)
+        with ExitStack() as sooner:
+            with held(lock(shared=True)) as first:
+                assert first.wait(HANGS_S)
+                alone = sooner.enter_context(held(lock(shared=False)))
+                wait_at(gate)
+                second = later.enter_context(held(lock(shared=True)))
+                wait_for_requests(gate, "WRITE", 1)
                 assert not alone.is_set()
-        assert alone.wait(HANGS_S), "nobody has anything left to share"
+                assert not second.is_set()
+            assert alone.wait(HANGS_S)
+            assert not second.is_set()
+        assert second.wait(HANGS_S)
+    assert is_free(gate)
+
+
+def test_exclusive_uses_follow_each_other_before_others_share():
+    gate = device_lock_path(GPU).with_suffix(".gate")
+    with ExitStack() as last, ExitStack() as next_:
+        with held(lock(shared=False)) as first:
+            assert first.wait(HANGS_S)
+            sharing = last.enter_context(held(lock(shared=True)))
+            wait_for_requests(gate, "WRITE", 1)
+            second = next_.enter_context(held(lock(shared=False)))
+            wait_for_requests(gate, "READ", 2)
+            assert not second.is_set()
+        assert second.wait(HANGS_S)
+        assert not sharing.is_set()
+        next_.close()
+        assert sharing.wait(HANGS_S)
 
 
 def rooms(wanted):
