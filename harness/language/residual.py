@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 Values = Mapping[str, Array]
-SAMPLED = 4.0  # factor on tolerances of sums that are estimated from a sample
+DEVIATIONS = 3.0  # standard errors that a sum estimated from a sample may exceed its limit by
 SLACK = 2.0  # factor on responses: the random signs are one pattern of many
 
 
@@ -66,11 +66,26 @@ class Share:
     """The relation of a sample of rows to the whole.
 
     ``weight``, ``[N]``: factor of each row such that weighted sums over the rows estimate sums over the whole.
+    ``strata``, ``[N]``: the class of each row; the rows of a class are a random sample of it, without replacement.
     ``magnitudes``: by property, the sum of magnitudes of each feature over the whole.
     """
 
     weight: Array
+    strata: Array
     magnitudes: Values
+
+    def standard_error(self, values: Array) -> Array:
+        """Return the standard error of the weighted sum over rows, for each feature (Cochran 1977, eq. 5.13).
+
+        ``values``: ``[N, ...]``. A class with one row of several has the deviation of that row from 0.
+        """
+        variance = np.zeros(values.shape[1:])
+        for stratum in np.unique(self.strata):
+            rows = values[self.strata == stratum]
+            chosen, weight = len(rows), float(self.weight[self.strata == stratum][0])
+            spread = rows.var(axis=0, ddof=1) if chosen > 1 else np.square(rows[0])
+            variance += chosen * weight * (weight - 1) * spread
+        return np.sqrt(variance)
 
 
 def at_rest(
@@ -107,7 +122,8 @@ def _sum_at_rest(
     weight = np.ones(len(new)) if share is None else share.weight
     weight = weight.reshape(-1, *(1 for _ in new.shape[1:]))
     size = np.abs(new).sum(axis=0) if share is None else share.magnitudes[name]
-    # A sum estimated from a sample has a variance dominated by its largest terms.
-    step = tolerance * size * (1.0 if share is None else SAMPLED)
+    step = tolerance * size
+    if share is not None:
+        step = step + DEVIATIONS * share.standard_error(np.abs(new - old))
     limit = weight * allowed(new, response)
     return within(name, place, weight * old, weight * new, limit + step, limit.sum(axis=0) + step)

@@ -253,7 +253,8 @@ class Sample:
         before = {name: self._at_sample(name, state[name]) for name in names}
         by_sum = names if self.program.control.norm == "sum" else ()
         sums = {name: np.abs(np.asarray(whole[name], np.float64)).sum(axis=0) for name in by_sum}
-        return at_rest(self.program, inputs, before, after, response, Share(self.weights, sums))
+        share = Share(self.weights, self.classes[self.vertices], sums)
+        return at_rest(self.program, inputs, before, after, response, share)
 
     def _superstep(
         self, inputs: Inputs, features: int, before: Values | None, reduced: Values, names: Sequence[str]

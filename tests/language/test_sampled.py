@@ -8,6 +8,7 @@ import pytest
 from harness.graph.generators import rmat
 from harness.language import Algorithm, Inputs, K, outer, sampled, smallest, total, trace, where, whole_reductions
 from harness.language.reference import ReferenceRun
+from harness.language.residual import Share
 from harness.language.sampled import Sample
 from harness.language.sampled_stages import not_sampled
 from harness.language.warm import kept_properties
@@ -225,6 +226,38 @@ def test_a_superstep_that_was_not_made_is_found():
     run.run(2)
     before = parts(sample, state(run, traced))
     assert not sample.compared(inputs, 3, before, results(run, sample, traced)).ok
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_ranks_that_move_by_five_times_the_tolerance_are_not_at_rest(seed):
+    """The movement of all vertices is estimated from a sample of them; the tolerance limits its sum."""
+    algorithm, graph = algorithms()["pagerank"], rmat(scale=12, edge_factor=8, seed=seed)
+    traced, inputs = trace(algorithm), algorithm.inputs(graph, 2)
+    sample, run = Sample.draw(traced, graph, 40, seed=seed), ReferenceRun(traced, graph, 2)
+    assert len(sample.vertices) < graph.num_vertices / 5
+    run.reset(inputs)
+    run.run(3)
+    early = run.values("rank")
+    run.superstep()
+    movement = np.abs(run.values("rank") - early).sum(axis=0).max() / early.sum(axis=0).max()
+    assert run.run(200).settled
+    settled = run.values("rank")
+    for factor, right in ((5, False), (0.5, True)):
+        share = factor * algorithm.tolerance / movement  # movements are linear in the distance from the fixed point
+        now = {"rank": settled + share * (early - settled)}
+        reduced = sample.reduced(graph, inputs, 2, now)
+        assert sample.rests(inputs, 2, parts(sample, now), whole=now, reduced=reduced).ok == right
+
+
+def test_a_standard_error_is_that_of_repeated_samples():
+    """As derived from all samples of two of three rows in one class, next to a class sampled whole."""
+    population = np.array([1.0, 4.0, 9.0])
+    pairs = [population[[a, b]] for a, b in ((0, 1), (0, 2), (1, 2))]
+    sums = [1.5 * pair.sum() for pair in pairs]
+    rows = [np.append(pair, 7.0)[:, None] for pair in pairs]
+    share = Share(np.array([1.5, 1.5, 1.0]), np.array([0, 0, 1]), {})
+    variances = [share.standard_error(one)[0] ** 2 for one in rows]
+    assert np.mean(variances) == pytest.approx(np.var(sums))
 
 
 def test_the_part_has_the_samples_in_edges():
