@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 
 import hydra
@@ -14,9 +15,9 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf.errors import OmegaConfBaseException
 
 from harness import __version__
-from harness.campaign.command_line import check_arguments, check_overrides, expand_home
+from harness.campaign.command_line import check_arguments, check_overrides, expand_home, shows_job
 from harness.campaign.completion import complete
-from harness.campaign.configuration import register_configuration
+from harness.campaign.configuration import register_configuration, with_every_key
 from harness.campaign.discovery import GROUPS, Names, choices_in, describe, group_named, list_names
 from harness.campaign.errors import CampaignError
 from harness.campaign.sweep import INTERRUPTED_STATUS, run_job
@@ -111,7 +112,7 @@ def _dispatch(registry: Registry, arguments: Sequence[str]) -> int:
         line = os.environ.get("COMP_LINE", "").partition(" ")[2]
         between = "\n" if rest[0] == f"{_QUERY}fish" else " "
         return _answer(lambda names: between.join(complete(line, names)), registry)
-    return _run(arguments)
+    return _run(arguments, registry)
 
 
 def _answer(text: Callable[[Names], str], registry: Registry) -> int:
@@ -150,7 +151,7 @@ def _show(text: str) -> int:
     return 0
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _run(arguments: Sequence[str], registry: Registry) -> int:
     """Call Hydra, and report errors of Hydra or of our own checks as one line."""
     # Without --multirun, Hydra reports a wrong name as a fault of the commas.
     shows = any(argument.partition("=")[0] in _HYDRA_COMMANDS for argument in arguments)
@@ -159,8 +160,14 @@ def _run(arguments: Sequence[str]) -> int:
     os.environ[_FULL_ERROR] = "1"  # Hydra then passes errors on, and they are reported here
     try:
         check_arguments(arguments)
-        with nullcontext() if shows else _known_mode():
-            hydra.main(config_path=None, config_name="config", version_base="1.3")(run_job)()
+        command = hydra.main(config_path=None, config_name="config", version_base="1.3")(run_job)
+        if not shows_job(arguments):
+            with nullcontext() if shows else _known_mode():
+                command()
+            return 0
+        with redirect_stdout(io.StringIO()) as text:
+            command()
+        return _show(with_every_key(text.getvalue(), registry).rstrip("\n"))
     except (HydraException, OmegaConfBaseException, CampaignError, UnknownName, ScheduleError) as error:
         if traceback_wanted:
             raise
@@ -172,7 +179,6 @@ def _run(arguments: Sequence[str]) -> int:
     finally:
         if not traceback_wanted:
             os.environ.pop(_FULL_ERROR, None)
-    return 0
 
 
 @contextmanager

@@ -34,6 +34,12 @@ def check_arguments(arguments: Sequence[str]) -> None:
     check_overrides(get_args_parser().parse_args(list(arguments)).overrides)
 
 
+def shows_job(arguments: Sequence[str]) -> bool:
+    """Return whether arguments show the whole configuration of a job (``--cfg job``)."""
+    parsed = get_args_parser().parse_args(list(arguments))
+    return bool(parsed.cfg == "job" and not parsed.package)
+
+
 def check_overrides(texts: Sequence[str]) -> None:
     """Raise CampaignError for the first text that is not an override, or not one that a sweep can honour."""
     parser = OverridesParser.create()

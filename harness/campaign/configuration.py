@@ -71,7 +71,7 @@ class Choices(ConfigSource):
 
     def load_config(self, config_path: str) -> ConfigResult:
         group, _, name = config_path.removesuffix(".yaml").partition("/")
-        node = _choice(name, self._options(group, name))
+        node = _choice(name, _defaults(group, self._table(group).get(name)))
         return ConfigResult(self.provider, self.full_path(), node, {"package": None})
 
     def available(self) -> bool:
@@ -100,30 +100,48 @@ class Choices(ConfigSource):
         usable = {name for name, spec in table.items() if group != "engine" or dataclasses.is_dataclass(spec.schedule)}
         return usable | {_default_choices()[group]}
 
-    def _options(self, group: str, name: str) -> dict[str, Any]:
-        """Return the defaults of all options. For an engine they are None, which means not given.
-
-        Raises CampaignError for an algorithm whose code cannot be loaded.
-        """
-        spec = self._table(group).get(name)
-        if spec is None:
-            return {}
-        if group == "engine":
-            return dict.fromkeys(item.name for item in dataclasses.fields(spec.schedule))
-        return dict(spec.parameters) if group == "graph" else parameter_defaults(spec)
-
     def _table(self, group: str) -> dict[str, Any]:
         if Choices.registry is None:
             Choices.registry = load_plugins()
-        table: dict[str, Any] = getattr(Choices.registry, f"{group}s")
-        return table
+        return _table(Choices.registry, group)
+
+
+def with_every_key(text: str, registry: Registry) -> str:
+    """Return a composed configuration, YAML, with the options that its variants leave out.
+
+    Raises CampaignError for an algorithm whose code cannot be loaded.
+    """
+    config: Any = OmegaConf.create(text)
+    for group in GROUPS:
+        section = config.get(group)
+        name = section.get("name") if isinstance(section, DictConfig) else None
+        if name is not None:
+            config[group] = OmegaConf.merge(_choice(name, _defaults(group, _table(registry, group).get(name))), section)
+    return OmegaConf.to_yaml(config)
+
+
+def _table(registry: Registry, group: str) -> dict[str, Any]:
+    table: dict[str, Any] = getattr(registry, f"{group}s")
+    return table
+
+
+def _defaults(group: str, spec: Any) -> dict[str, Any]:
+    """Return the defaults of all options of a specification. For an engine they are None, which means not given.
+
+    Raises CampaignError for an algorithm whose code cannot be loaded.
+    """
+    if spec is None:
+        return {}
+    if group == "engine":
+        return dict.fromkeys(item.name for item in dataclasses.fields(spec.schedule))
+    return dict(spec.parameters) if group == "graph" else parameter_defaults(spec)
 
 
 def describe_choices(registry: Registry, groups: Sequence[str] = GROUPS) -> str:
     """List the engines, algorithms and graphs, each with its line of help."""
     lines: list[str] = []
     for group in groups:
-        table: dict[str, Any] = getattr(registry, f"{group}s")
+        table = _table(registry, group)
         lines.append(f"{group}=")
         lines += [f"  {name:<18} {table[name].help}" for name in sorted(table)] or ["  (none installed)"]
     return "\n".join(lines)

@@ -132,6 +132,11 @@ def test_the_configuration_shows_every_parameter(capsys):
     assert "algorithm:\n  name: sssp\n  sources: drawn\n  seed: 0\n  supersteps: 1000000\n" in shown
     assert "engine:\n  name: tigr\n  degree_bound: null\n" in shown
     assert "  length_spread: 0.5\n" in shown
+    assert application.main(["--cfg", "job", "algorithm=thesis_lp", "engine=onyx_fa_ncd"]) == 0
+    shown = capsys.readouterr().out
+    assert "  name: label_propagation\n  alpha: 0.85\n  clamp: false\n  tolerance: 0.0001\n  supersteps: 200\n" in shown
+    assert "  change_driven: false\n  fold: null\n  direction: push\n  rebuild: null\n" in shown
+    assert "  balance: ${_thesis_balance.${device.kind}}\n" in shown
 
 
 def test_every_key_of_the_configuration_is_listed_with_help(names):
