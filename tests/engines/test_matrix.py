@@ -260,10 +260,10 @@ def of_options(row):
 
 def of_other_schedules():
     """Return (engine, options, algorithm, k): see :func:`of_options`."""
-    for engine, spec in HERE.items():
+    for engine in ENGINES:
         every = [
             (engine, options, name, features)
-            for features, options, name in itertools.product(FEATURES, schedules(spec), ALGORITHMS)
+            for features, options, name in itertools.product(FEATURES, schedules(SPECS[engine]), ALGORITHMS)
             if options and name not in VARIANTS and not (name.startswith(CUBIC) and features > 8)
         ]
         yield from covering(every, of_options, cost)
