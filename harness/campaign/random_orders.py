@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from harness.campaign.guarded_engine import checked_metrics
-from harness.language.algorithm import Answer
-from harness.language.program import edge_steps
+from harness.graph.adjacency import Adjacency, id_dtype
+from harness.graph.graph import Graph
+from harness.language.algorithm import Answer, Inputs
+from harness.language.program import BUILTIN_GRAPH, EdgeOrder, GraphReduce, edge_steps, reads
 from harness.language.reference import ReferenceRun
 
 if TYPE_CHECKING:
@@ -23,24 +25,54 @@ CONFIDENCE = 0.9995  # of each end of the interval: a right answer is outside on
 
 
 def metrics_in_random_orders(problem: Problem) -> Answer:
-    """Return the metrics of float64 runs in random orders, float64 [RUNS] by name.; empty without metrics."""
-    rows = []
-    for seed in range(RUNS):
-        run = ReferenceRun(problem.program, problem.graph, problem.features)
-        run.reset(problem.inputs)
-        random = np.random.default_rng(seed)
-        for _ in range(problem.max_supersteps):
-            run.orders = {step.name: _order(step.order, problem, random) for step in edge_steps(problem.program)}
-            run.superstep()
-        values = {name: run.values(name) for name in problem.program.outputs}
-        rows.append(checked_metrics(problem.algorithm.metrics(problem.given, values)))
-    method = f"metrics of {RUNS} float64 runs in random orders"
-    return Answer({name: np.array([row[name] for row in rows]) for name in rows[0]}, method)
+    """Return the metrics of float64 runs in random orders, float64 [RUNS] by name; empty without metrics.
+
+    All runs are one run on as many copies of the graph: edges of several runs are then evaluated together, which is
+    several times as fast. Programs that read the size of the graph, or reduce over it, are run one after another.
+    """
+    whole = any(isinstance(stage, GraphReduce) for stage in problem.program.stages)
+    whole |= any(name in BUILTIN_GRAPH for stage in problem.program.stages for _, name in reads(stage))
+    seeds = list(range(RUNS))
+    runs = [_answers(problem, [seed]) for seed in seeds] if whole else [_answers(problem, seeds)]
+    rows = [checked_metrics(problem.algorithm.metrics(problem.given, values)) for answers in runs for values in answers]
+    found = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return Answer(found, f"metrics of {RUNS} float64 runs in random orders")
 
 
-def _order(order: str, problem: Problem, random: np.random.Generator) -> NDArray[Any]:
-    edges = problem.graph.num_edges
-    return np.arange(edges) if order == "given" else random.permutation(edges)
+def _answers(problem: Problem, seeds: Sequence[int]) -> list[dict[str, NDArray[Any]]]:
+    """Return the outputs of a run for each seed, on copies of the graph."""
+    program, graph, inputs = problem.program, problem.graph, problem.inputs
+    tiled = {
+        name: array if program.properties[name].place == "graph" else np.concatenate([array] * len(seeds))
+        for name, array in inputs.properties.items()
+    }
+    run = ReferenceRun(program, copies_of(graph, len(seeds)), problem.features)
+    run.reset(Inputs(tiled, inputs.parameters))
+    random = [np.random.default_rng(seed) for seed in seeds]
+    for _ in range(problem.max_supersteps):
+        run.orders = {step.name: _orders(step.order, graph.num_edges, random) for step in edge_steps(program)}
+        run.superstep()
+    values = {name: np.split(run.values(name), len(seeds)) for name in program.outputs}
+    return [{name: parts[copy] for name, parts in values.items()} for copy in range(len(seeds))]
+
+
+def _orders(order: EdgeOrder, edges: int, random: Sequence[np.random.Generator]) -> NDArray[Any]:
+    """Return an order of the edges of each copy, one copy after another."""
+    each = [np.arange(edges) if order == "given" else one.permutation(edges) for one in random]
+    return np.concatenate([copy * edges + found for copy, found in enumerate(each)])
+
+
+def copies_of(graph: Graph, count: int) -> Graph:
+    """Return a graph of disjoint copies: vertex v of copy c is c V + v, edge e is c E + e. Weights are copied."""
+    vertices, edges = graph.num_vertices, graph.num_edges
+    ids = id_dtype(count * vertices)
+    offsets = np.concatenate([[0], *(graph.csr.offsets[1:] + copy * edges for copy in range(count))])
+    neighbours = [graph.csr.neighbours.astype(np.int64) + copy * vertices for copy in range(count)]
+    return Graph(
+        Adjacency(offsets.astype(np.int64), np.concatenate(neighbours).astype(ids)),
+        name=f"{count} copies of {graph.name}",
+        weights=None if graph.weights is None else np.concatenate([graph.weights] * count),
+    )
 
 
 def interval(runs: Sequence[float] | NDArray[Any], slack: float) -> tuple[float, float, float]:

@@ -8,7 +8,7 @@ import functools
 import math
 import sys
 from contextlib import nullcontext
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from harness.algorithms.sgd_mf import SGDMatrixFactorisation
 from harness.campaign import child
 from harness.campaign.cell import resolve_cell
 from harness.campaign.child_report import ChildReport
-from harness.campaign.random_orders import RUNS, interval
+from harness.campaign.random_orders import RUNS, interval, metrics_in_random_orders
 from harness.campaign.work_folder import WorkFolder
 from harness.contract import Engine, RunStatistics, Superstep, Yes
 from harness.graph.generators import random_ratings
@@ -240,6 +240,25 @@ def test_right_runs_lie_in_the_interval_and_runs_that_lose_a_fifth_do_not(others
     _, low, high = interval(train_errors(range(RUNS)), SGDMatrixFactorisation.interval_slack)
     assert all(low <= one <= high for one in train_errors(range(100, 100 + others)))
     assert not any(low <= one <= high for one in train_errors(range(others // 5), lost=0.2))
+
+
+def test_runs_in_random_orders_are_those_of_one_graph_each():
+    algorithm = SGDMatrixFactorisation(alpha=0.1, epochs=3, holdout=0.1)
+    given = random_ratings(users=20, items=15, num_ratings=100, seed=2)
+    graph = algorithm.prepare_graph(given)
+    inputs, program = algorithm.inputs(graph, 3), trace(algorithm)
+    posed = SimpleNamespace(
+        algorithm=algorithm, program=program, given=given, graph=graph, inputs=inputs, features=3, max_supersteps=3
+    )
+    found = metrics_in_random_orders(posed).values
+    for seed in range(RUNS):
+        random, run = np.random.default_rng(seed), ReferenceRun(program, graph, 3)
+        run.reset(inputs)
+        for _ in range(3):
+            run.orders = {"step": random.permutation(graph.num_edges)}
+            run.superstep()
+        wanted = algorithm.metrics(given, {"x": run.values("x")})
+        assert {name: runs[seed] for name, runs in found.items()} == pytest.approx(wanted, rel=1e-12)
 
 
 def test_an_interval_is_that_of_one_more_run():
