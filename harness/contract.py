@@ -63,9 +63,13 @@ class Device:
 
 @dataclass(frozen=True)
 class Yes:
-    """The engine can run this; it will allocate about ``bytes_needed`` bytes in addition to the graph."""
+    """The engine can run this; it will allocate about ``bytes_needed`` bytes in addition to the graph.
+
+    On a GPU these are bytes of the device, and ``host_bytes`` those of page-locked host memory.
+    """
 
     bytes_needed: int
+    host_bytes: int = 0
 
 
 @dataclass(frozen=True)

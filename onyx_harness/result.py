@@ -16,7 +16,7 @@ from harness.campaign.guarded_engine import GuardedEngine, checked_metrics
 from harness.campaign.inputs_cache import with_hash
 from harness.campaign.problem import Problem, identity
 from harness.campaign.resolution import Resolution
-from harness.contract import EngineSpec, RunStatistics, schedule_from_options
+from harness.contract import EngineSpec, RunStatistics, Yes, schedule_from_options
 from harness.plugins import closest
 from harness.records import SCHEMA_VERSION
 from harness.records.outcome import Outcome
@@ -44,7 +44,7 @@ class Result:
     _cell: Cell
     _problem: Problem
     _resolution: Resolution | None
-    _bytes_needed: int
+    _needed: Yes
     _started: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
 
     def answer(self, name: str | None = None) -> NDArray[Any]:
@@ -143,7 +143,8 @@ class Result:
             },
             "schedule": dict(self.schedule),
             "resolution": None if self._resolution is None else self._resolution.plain(),
-            "bytes_needed": self._bytes_needed,
+            "bytes_needed": self._needed.bytes_needed,
+            "host_bytes": self._needed.host_bytes,
             "phases": {name: seconds for name, seconds in self.seconds.items() if name != "solve"},
             "solve": {
                 "samples": [solve], "median": solve, "low": solve, "high": solve, "minimum": solve, "confidence": 0.0,

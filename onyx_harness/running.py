@@ -17,7 +17,7 @@ from harness.campaign.options import count
 from harness.campaign.preflight import device_refusal, memory_refusal, refusal, whole_run_refusal
 from harness.campaign.problem import Problem, inputs_of
 from harness.campaign.resolution import Resolution, hint, resolve
-from harness.contract import Device, EngineSpec, No, Phases, RunStatistics, Unsupported, schedule_from_options
+from harness.contract import Device, EngineSpec, No, Phases, RunStatistics, Unsupported, Yes, schedule_from_options
 from harness.device.spinning import short_spins
 from harness.device.synchronizing import synchronizing
 from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Program, trace
@@ -85,11 +85,11 @@ def run(
         raise Unsupported(refused)
     with short_spins():
         with phases("resolve"):
-            cell, resolution, bytes_needed = _resolved(spec, cell, problem)
+            cell, resolution, needed = _resolved(spec, cell, problem)
         answers, statistics, resolved = _solve(spec, cell, problem, phases)
     validation = _validated(problem, answers, statistics, phases) if validate else None
     return Result(
-        given, answers, statistics, phases.seconds, resolved, validation, spec, cell, problem, resolution, bytes_needed
+        given, answers, statistics, phases.seconds, resolved, validation, spec, cell, problem, resolution, needed
     )
 
 
@@ -179,8 +179,8 @@ def _cell(
     )
 
 
-def _resolved(spec: EngineSpec, cell: Cell, problem: Problem) -> tuple[Cell, Resolution | None, int]:
-    """Return the cell under a schedule that the engine accepts, and the bytes that it needs.
+def _resolved(spec: EngineSpec, cell: Cell, problem: Problem) -> tuple[Cell, Resolution | None, Yes]:
+    """Return the cell under a schedule that the engine accepts, and the engine's answer with the bytes that it needs.
 
     Raises Unsupported, and MemoryError if the bytes are not available.
     """
@@ -200,13 +200,13 @@ def _resolved(spec: EngineSpec, cell: Cell, problem: Problem) -> tuple[Cell, Res
             raise Unsupported(f"{cell.labels['engine']}: {told.reason}{hint(spec, cell, problem)}")
         cell = dataclasses.replace(cell, schedule={**cell.schedule, **resolution.resolved})
         told = answer(cell)
-    short = memory_refusal(told.bytes_needed, cell.device, memory_total())
+    short = memory_refusal(told, cell.device, memory_total())
     if short and cell.device.kind == "cpu":
         has = f"the engine needs {told.bytes_needed:,} bytes, and this machine has {memory_total():,}"
         short = f"{has}; take a smaller graph or fewer features"
     if short:
         raise MemoryError(short)
-    return cell, resolution, told.bytes_needed
+    return cell, resolution, told
 
 
 def _solve(

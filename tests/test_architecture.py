@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 STANDARD = frozenset(sys.stdlib_module_names)
 NUMERICAL = {"numpy", "scipy"}
 # Descriptions, the engine class, facts about graphs and devices; these modules import nothing else.
-LIGHT_PARTS = {"harness.contract", "harness.facts", "harness.options", "harness.specifications"}
+LIGHT_PARTS = {"harness.contract", "harness.edge_places", "harness.facts", "harness.options", "harness.specifications"}
 
 # What each part may import from this project and from others, in addition to the standard library and its own modules.
 ALLOWED: dict[str, set[str]] = {
@@ -27,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "harness.options": set(),
     "harness.specifications": {"harness.options"},
+    "harness.edge_places": {"harness.options"},
     "harness.clock": set(),
     "harness.facts": set(),
     "harness.import_watch": {"harness.plain_text"},

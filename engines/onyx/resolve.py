@@ -36,6 +36,7 @@ def resolve(
         balance=schedule.balance or default_balance(schedule, program, graph, policy),
         vector_width=schedule.vector_width or TeamShape.for_program(program, features, schedule.feature_aware).width,
         block_size=schedule.block_size or policy.block_size,
+        edges=schedule.edges or "resident",
     )
 
 

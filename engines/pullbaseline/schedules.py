@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.api import ScheduleError, option
+from harness.api import ScheduleError, edges_option, option
 
 FILTERS = ("jit", "online", "ballot")
 FUSIONS = ("none", "push_pull", "all")
@@ -37,6 +37,8 @@ class SimdxSchedule:
       are resident.
     - ``resident_blocks``: blocks of a fused kernel. The default is the number resident at once (eq. 1). More are
       refused, because a global barrier would wait for them forever.
+    - ``edges``: the memory of the edge arrays: of the device (*resident*, the default), or of the host, read in place
+      (*mapped*).
 
     The first three apply only to programs with active vertices, such as BFS. Others, such as PageRank, visit all edges
     in every superstep. They have one direction, so that *push_pull* is the whole run, and refuse those three and *all*.
@@ -54,7 +56,9 @@ class SimdxSchedule:
         None, "GPU: blocks of a fused kernel (null: as many as are resident)", within="[1, inf)"
     )
 
-    GPU_ONLY: ClassVar[tuple[str, ...]] = ("filter", "bin_size", "pull_share", "fusion", "resident_blocks")
+    edges: str | None = edges_option()
+
+    GPU_ONLY: ClassVar[tuple[str, ...]] = ("filter", "bin_size", "pull_share", "fusion", "resident_blocks", "edges")
     TASKS_ONLY: ClassVar[tuple[str, ...]] = ("filter", "bin_size", "pull_share")
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.api import option
+from harness.api import edges_option, option
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,9 @@ class GunrockSchedule:
     ``balance``: how the GPU distributes a frontier's edges over blocks. *block* (the default): the edges of as many
     vertices as a block has threads. *merge_path*: an equal number of vertices and edges together for each block. The
     CPU uses ranges of owners instead and refuses the option.
+
+    ``edges``: the memory of the edge arrays on a GPU: of the device (*resident*, the default), or of the host, read in
+    place (*mapped*). The CPU refuses the option.
     """
 
     rebuild: int = option(64, "supersteps between rebuilding sums that round; 0: never", within="[0, inf)")
@@ -26,11 +29,18 @@ class GunrockSchedule:
         None, "GPU: how edges are divided among blocks (null: block)", values=("block", "merge_path")
     )
 
-    GPU_ONLY: ClassVar[tuple[str, ...]] = ("balance",)
+    edges: str | None = edges_option()
+
+    GPU_ONLY: ClassVar[tuple[str, ...]] = ("balance", "edges")
 
 
 @dataclass(frozen=True)
 class TigrSchedule:
-    """Tigr's schedule. ``degree_bound``: the maximum number of edges of a virtual node (8 in the paper)."""
+    """Tigr's schedule.
+
+    ``degree_bound``: the maximum number of edges of a virtual node (8 in the paper). ``edges``: as
+    :class:`GunrockSchedule` has it.
+    """
 
     degree_bound: int = option(8, "the most out-edges of a virtual node", within="[1, inf)")
+    edges: str | None = edges_option()

@@ -134,8 +134,8 @@ def _admitted(
         answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
     if isinstance(answer, No):
         raise Unsupported(answer.reason)
-    report.tell(bytes_needed=answer.bytes_needed)
-    short = memory_refusal(answer.bytes_needed, cell.device, memory_bytes, cell.limits.device_bytes)
+    report.tell(bytes_needed=answer.bytes_needed, host_bytes=answer.host_bytes)
+    short = memory_refusal(answer, cell.device, memory_bytes, cell.limits.device_bytes)
     if short:
         report.end(Outcome.OUT_OF_MEMORY, short)
         return None

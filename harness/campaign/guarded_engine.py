@@ -102,7 +102,8 @@ class GuardedEngine(Engine):
         """Return a Yes with a count of bytes or a No with a reason."""
         answer: object = self._engine.supports(program, graph, features, device)
         if isinstance(answer, Yes):
-            return Yes(_count("supports(): Yes.bytes_needed", answer.bytes_needed))
+            needed = _count("supports(): Yes.bytes_needed", answer.bytes_needed)
+            return Yes(needed, _count("supports(): Yes.host_bytes", answer.host_bytes))
         if isinstance(answer, No):
             return No(_text("supports(): No.reason", answer.reason))
         raise malformed("supports()", answer, "a Yes or a No")

@@ -39,9 +39,10 @@ _TAIL_LINES, _TAIL_BYTES = 60, 4 * TEXT_LIMIT  # a character has at most 4 bytes
 _BETWEEN_US = (SOLVE_WINDOW, WORK, "others", "gpu", "gpu_peak_bytes", "wait_began", "waited", "behind")
 _NONE = "none"  # the stamp of a missing record
 _EMPTY: dict[str, Any] = {
-    "identity": None, "features": None, "graph": {}, "program": {}, "bytes_needed": None, "phases": {}, "solve": None,
-    "marks": [], "settled": None, "supersteps": [], "validation": None, "warm": None, "memory": None, "accuracy": None,
-    "floor": None, "resolution": None, "metrics": {}, "metrics_by_superstep": {}, "stage": "start", "reason": "",
+    "identity": None, "features": None, "graph": {}, "program": {}, "bytes_needed": None, "host_bytes": None,
+    "phases": {}, "solve": None, "marks": [], "settled": None, "supersteps": [], "validation": None, "warm": None,
+    "memory": None, "accuracy": None, "floor": None, "resolution": None, "metrics": {}, "metrics_by_superstep": {},
+    "stage": "start", "reason": "",
 }  # fmt: skip
 
 

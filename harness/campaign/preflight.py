@@ -6,7 +6,7 @@ import importlib.util
 from typing import TYPE_CHECKING
 
 from harness.campaign.cell import Cell
-from harness.contract import Device, Engine, EngineSpec
+from harness.contract import Device, Engine, EngineSpec, Yes
 from harness.plain_text import message_of
 
 if TYPE_CHECKING:
@@ -59,26 +59,28 @@ def profiler_refusal(cell: Cell) -> str:
     return ""
 
 
-def memory_refusal(bytes_needed: int, device: Device, memory_bytes: int, device_bytes: int | None = None) -> str:
-    """Return why the engine's memory does not fit the device or the cell's limit; empty if it does.
+def memory_refusal(answer: Yes, device: Device, memory_bytes: int, device_bytes: int | None = None) -> str:
+    """Return why the memory that an engine wants does not fit the device or the cell's limit; empty if it does.
 
     ``device_bytes``: the limit on a GPU; None: all of its memory.
     """
+    needed, host = answer.bytes_needed, answer.host_bytes
     if device.kind == "cuda":
         from harness.device.driver import describe
 
         has = describe(device.index).memory
-        if device_bytes is not None and device_bytes < min(bytes_needed, has):
-            reason = f"the engine needs {bytes_needed:,} bytes on the GPU, and the limit is {device_bytes:,}"
+        if device_bytes is not None and device_bytes < min(needed, has):
+            reason = f"the engine needs {needed:,} bytes on the GPU, and the limit is {device_bytes:,}"
             return f"{reason}; raise limits.device_memory_gb or take a smaller graph"
-        if bytes_needed <= has:
+        if needed > has:
+            return f"the engine needs {needed:,} bytes, and the GPU has {has:,}; take a smaller graph or fewer features"
+        if host <= memory_bytes:
             return ""
-        return (
-            f"the engine needs {bytes_needed:,} bytes, and the GPU has {has:,}; take a smaller graph or fewer features"
-        )
-    if bytes_needed <= memory_bytes:
+        reason = f"the engine needs {host:,} bytes of page-locked host memory, and the limit is {memory_bytes:,}"
+        return f"{reason}; raise limits.memory_gb or take a smaller graph"
+    if needed + host <= memory_bytes:
         return ""
-    reason = f"the engine needs {bytes_needed:,} bytes, and the limit is {memory_bytes:,}"
+    reason = f"the engine needs {needed + host:,} bytes, and the limit is {memory_bytes:,}"
     return f"{reason}; raise limits.memory_gb or take a smaller graph"
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -46,6 +48,78 @@ def allocated(values: Any, dtype: DTypeLike | None = None) -> DeviceArray:
     array[...] = given
     array.room = room
     return array
+
+
+class HostArray(DeviceArray):
+    """An array in memory of the host that a kernel reads in place: the substitute for ``cupy.ndarray`` on a pointer."""
+
+    owner: object = None
+
+    def __new__(cls, length: int, dtype: DTypeLike, pointer: Pointer) -> Self:
+        """Return the array of ``length`` elements at a pointer."""
+        room = (ctypes.c_char * (length * np.dtype(dtype).itemsize)).from_address(pointer.memory.pointer)
+        array: Self = np.frombuffer(memoryview(room), np.dtype(dtype)).view(cls)
+        array.owner = pointer.memory
+        return array
+
+    @property
+    def data(self) -> Any:
+        """The address as ``data.ptr``, as CuPy gives it."""
+        return types.SimpleNamespace(ptr=self.__array_interface__["data"][0])
+
+
+@dataclass(frozen=True)
+class UnownedMemory:
+    """Memory that CuPy has not allocated; ``owner`` lives as long as it."""
+
+    pointer: int
+    size: int
+    owner: object
+    device: int
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A place in memory, ``offset`` bytes from its beginning."""
+
+    memory: UnownedMemory
+    offset: int
+
+
+class RuntimeFailure(RuntimeError):
+    """The substitute for the error that a call of CUDA's runtime raises."""
+
+
+class Runtime:
+    """The substitute for CUDA's runtime, as far as engines call it; any memory can be registered."""
+
+    CUDARuntimeError = RuntimeFailure
+
+    def __init__(self) -> None:
+        self.registered: dict[int, int] = {}  # bytes by address
+
+    @staticmethod
+    def memGetInfo() -> tuple[int, int]:  # noqa: N802  CUDA's name
+        """Return the available and the total memory of the host in bytes."""
+        return memory_info()
+
+    @staticmethod
+    def getDevice() -> int:  # noqa: N802  CUDA's name
+        """Return 0: there is one device."""
+        return 0
+
+    @staticmethod
+    def deviceGetAttribute(attribute: int, device: int) -> int:  # noqa: N802  CUDA's name
+        """Return 1: the device has every capability."""
+        return 1
+
+    def hostRegister(self, pointer: int, size: int, flags: int) -> None:  # noqa: N802  CUDA's name
+        """Note registered memory."""
+        self.registered[pointer] = size
+
+    def hostUnregister(self, pointer: int) -> None:  # noqa: N802  CUDA's name
+        """Forget registered memory."""
+        del self.registered[pointer]
 
 
 class Quiet:
@@ -117,9 +191,11 @@ def cupy_of(module: type) -> types.ModuleType:
     cupy = types.ModuleType("cupy")
     cuda = types.SimpleNamespace(
         Stream=Stream, Event=Quiet, Device=Quiet, alloc_pinned_memory=bytearray, get_current_stream=Stream,
-        function=types.SimpleNamespace(Module=module), runtime=types.SimpleNamespace(memGetInfo=memory_info),
+        function=types.SimpleNamespace(Module=module), runtime=Runtime(), UnownedMemory=UnownedMemory,
+        MemoryPointer=Pointer,
     )  # fmt: skip
     made = {
+        "ndarray": HostArray,
         "asarray": allocated,
         "full": lambda shape, value, dtype: allocated(np.full(shape, value, dtype)),
         "zeros": lambda shape, dtype: allocated(np.zeros(shape, dtype)),

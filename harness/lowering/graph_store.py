@@ -14,25 +14,12 @@ from weakref import WeakValueDictionary
 
 from numpy.typing import NDArray
 
+from harness.edge_places import Place
 from harness.facts import GraphFacts
 from harness.graph import Graph
 
 Array = NDArray[Any]
 Made = TypeVar("Made")
-
-
-class Place(Enum):
-    """Where the arrays of a graph with an element for every edge are while a program runs.
-
-    *resident*: in the memory of the device. The others are planned: *mapped* and *managed* memory of the host, arrays
-    *streamed* to the device in windows, and arrays *sharded* over several devices.
-    """
-
-    RESIDENT = "resident"
-    MAPPED = "mapped"
-    MANAGED = "managed"
-    STREAMED = "streamed"
-    SHARDED = "sharded"
 
 
 class Structure(Enum):

@@ -259,6 +259,9 @@ class Record(TypedDict):
     bytes_needed: Annotated[
         int | None, Meta(description="the engine's estimate of its memory in addition to the graph")
     ]
+    host_bytes: Annotated[
+        int | None, Meta(description="on a GPU: the engine's page-locked host memory; null: not known")
+    ]
     phases: Annotated[dict[str, float], Meta(description="open, trace, the engine's own, wait, warm_up, download, ...")]
     solve: Solve | None
     settled: Annotated[

@@ -17,7 +17,7 @@ from harness.campaign import child, device_use, engine_work
 from harness.campaign.cell import resolve_cell
 from harness.campaign.child_report import ChildReport, read_report
 from harness.campaign.preflight import device_refusal, memory_refusal, ran_out_of_memory
-from harness.contract import Device
+from harness.contract import Device, Phases, Yes
 from harness.device import driver
 from harness.device.driver import CudaDevice, cuda_unavailable
 from harness.plugins import load_plugins
@@ -59,15 +59,18 @@ def test_the_processor_is_never_refused():
 
 
 def test_too_large_problems_are_refused_beforehand(gpu):
-    assert memory_refusal(79 * GIGABYTE, CUDA, GIGABYTE) == ""
-    assert "the GPU has 85,899,345,920" in memory_refusal(81 * GIGABYTE, CUDA, GIGABYTE)
-    assert memory_refusal(9 * GIGABYTE, CUDA, GIGABYTE, 9 * GIGABYTE) == ""
-    limited = memory_refusal(9 * GIGABYTE + 1, CUDA, GIGABYTE, 9 * GIGABYTE)
+    assert memory_refusal(Yes(79 * GIGABYTE), CUDA, GIGABYTE) == ""
+    assert "the GPU has 85,899,345,920" in memory_refusal(Yes(81 * GIGABYTE), CUDA, GIGABYTE)
+    assert memory_refusal(Yes(9 * GIGABYTE), CUDA, GIGABYTE, 9 * GIGABYTE) == ""
+    limited = memory_refusal(Yes(9 * GIGABYTE + 1), CUDA, GIGABYTE, 9 * GIGABYTE)
     assert "the limit is 9,663,676,416; raise limits.device_memory_gb" in limited
-    assert "the GPU has" in memory_refusal(81 * GIGABYTE, CUDA, GIGABYTE, 99 * GIGABYTE)
+    assert "the GPU has" in memory_refusal(Yes(81 * GIGABYTE), CUDA, GIGABYTE, 99 * GIGABYTE)
+    pinned = Yes(GIGABYTE, host_bytes=3 * GIGABYTE)
+    assert memory_refusal(pinned, CUDA, 3 * GIGABYTE) == ""
+    assert "3,221,225,472 bytes of page-locked host memory" in memory_refusal(pinned, CUDA, 2 * GIGABYTE)
     processor = Device("cpu", threads=1)
-    assert memory_refusal(GIGABYTE, processor, GIGABYTE) == ""
-    assert "raise limits.memory_gb" in memory_refusal(GIGABYTE + 1, processor, GIGABYTE)
+    assert memory_refusal(Yes(GIGABYTE), processor, GIGABYTE) == ""
+    assert "raise limits.memory_gb" in memory_refusal(Yes(GIGABYTE + 1), processor, GIGABYTE)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +103,7 @@ def told(tmp_path, monkeypatch):
         device = {"kind": "cuda", "index": 0, "threads": 1}
         cell = resolve_cell(config(engine={"name": engine}, device=device), registry)
         with (tmp_path / "report").open("wb", buffering=0) as file:
-            child._run(cell, ChildReport(file), tmp_path, GIGABYTE)
+            child._run(cell, ChildReport(file), tmp_path, GIGABYTE, Phases())
         return read_report(tmp_path / "report")
 
     return run

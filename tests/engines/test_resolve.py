@@ -213,9 +213,9 @@ def test_the_blocks_of_fused_kernels_are_known_once_they_are_loaded():
 
 
 def test_gunrock_balances_by_blocks_on_a_gpu():
-    for device, balance in {"cuda": "block", "cpu": None}.items():
-        assert gunrock.resolve(GunrockSchedule(rebuild=3), DEVICES[device]) == GunrockSchedule(3, balance)
-    given_ = GunrockSchedule(balance="merge_path")
+    for device, chosen in {"cuda": ("block", "resident"), "cpu": (None, None)}.items():
+        assert gunrock.resolve(GunrockSchedule(rebuild=3), DEVICES[device]) == GunrockSchedule(3, *chosen)
+    given_ = GunrockSchedule(balance="merge_path", edges="mapped")
     assert gunrock.resolve(given_, DEVICES["cuda"]) == given_
 
 

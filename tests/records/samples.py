@@ -52,6 +52,7 @@ def record(engine: str = "fast", times: tuple[float, float, float] | None = (1.0
         "program": {"fingerprint": "f", "bound": 1e-4, "max_supersteps": 10},
         "schedule": {},
         "bytes_needed": 0,
+        "host_bytes": 0,
         "phases": {"open": 0.1},
         "solve": solve,
         "settled": True,

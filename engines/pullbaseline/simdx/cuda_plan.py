@@ -21,7 +21,7 @@ from engines.pullbaseline.simdx.bulk import fused_superstep
 from engines.pullbaseline.simdx.resolve import resolve
 from engines.pullbaseline.simdx.sources import made_at_sources
 from engines.pullbaseline.simdx.tasks import SIZES, WORDS, WORKERS, TaskFunctions, task_kernels
-from harness.api import No
+from harness.api import No, Place
 from harness.api.cuda import (
     Combined,
     Listed,
@@ -133,11 +133,12 @@ def plan(
     if isinstance(active, str):
         draft = _bulk(lowered, resolved, facts, features)
         draft.own(*_list_buffers(draft.setting, resolved))
-        return draft.finish(resolved, FOLDER)
+        return draft.finish(resolved, FOLDER, place=Place(resolved.edges))
     draft = _tasks(lowered, active, resolved, facts, features)
     draft.own(*_list_buffers(draft.setting, resolved))
     assert resolved.pull_share is not None
-    return draft.finish(resolved, FOLDER, Thresholds(dense=resolved.pull_share), change_driven=True)
+    thresholds = Thresholds(dense=resolved.pull_share)
+    return draft.finish(resolved, FOLDER, thresholds, change_driven=True, place=Place(resolved.edges))
 
 
 def refused(program: Program, schedule: SimdxSchedule, facts: GraphFacts, features: int) -> str:

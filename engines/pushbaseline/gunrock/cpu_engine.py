@@ -129,8 +129,9 @@ def refusal(program: Program, schedule: GunrockSchedule, graph: GraphFacts, feat
     reason = unsupported(lowered, graph, features, change_driven=True, tracks_edges=True)
     if reason:
         return reason
-    if schedule.balance is not None:
-        return "schedule option balance has no meaning on the CPU; leave it unset"
+    for name in GunrockSchedule.GPU_ONLY:
+        if getattr(schedule, name) is not None:
+            return f"schedule option {name} has no meaning on the CPU; leave it unset"
     forms = change_driven(lowered)
     return forms if isinstance(forms, str) else ""
 

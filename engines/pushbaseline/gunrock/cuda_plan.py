@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from engines.pushbaseline.gunrock.resolve import resolve
 from harness.api import (
     No,
+    Place,
     change_driven,
 )
 from harness.api.cuda import (
@@ -156,7 +157,7 @@ def plan(
     setting = thread_setting(lowered, facts, features, "push", change_driven=True, accumulators=kept)
     planner = GunrockPlanner(setting, forms, BALANCE[str(resolved.balance)])
     planner.plan_stages()
-    return planner.draft.finish(resolved, FOLDER, Thresholds(rebuild=REBUILD_SHARE))
+    return planner.draft.finish(resolved, FOLDER, Thresholds(rebuild=REBUILD_SHARE), place=Place(resolved.edges))
 
 
 def refused(program: Program, schedule: GunrockSchedule, facts: GraphFacts, features: int) -> str:

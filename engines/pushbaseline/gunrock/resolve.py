@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 
 def resolve(schedule: GunrockSchedule, device: DeviceFacts) -> GunrockSchedule:
-    """Return the schedule with every option that is None filled in; on the CPU ``balance`` does not apply and stays
-    None."""
-    return schedule if device.kind == "cpu" else replace(schedule, balance=schedule.balance or "block")
+    """Return the schedule with every option that is None filled in; on the CPU those of ``GPU_ONLY`` stay None."""
+    if device.kind == "cpu":
+        return schedule
+    return replace(schedule, balance=schedule.balance or "block", edges=schedule.edges or "resident")

@@ -137,6 +137,8 @@ def plan(
     runs: CpuPolicy,
 ) -> CpuPlan | No:  # fmt: skip
     """Plan clear, push and step in the order of the stages; No with the reason if a program cannot run."""
+    if schedule.edges is not None:
+        return No("schedule option edges has no meaning on the CPU; leave it unset")
     reason = unsupported(LoweredProgram.of(program).program, graph, features, change_driven=False, tracks_edges=True)
     if reason:
         return No(reason)

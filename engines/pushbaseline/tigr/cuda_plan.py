@@ -8,7 +8,7 @@ traversals, every virtual node tests whether its vertex has moved before it proc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from harness.api import (
     EdgeReduce,
     FoldGroup,
     No,
+    Place,
     change_driven,
     reads,
     unfolded,
@@ -96,7 +97,8 @@ def plan(
     planner.plan_stages()
     for name in ("node_source", "node_part"):
         planner.draft.own(table(name, facts.out_degrees.pieces(schedule.degree_bound), nodes))
-    return planner.draft.finish(schedule, FOLDER)
+    resolved = replace(schedule, edges=schedule.edges or "resident")
+    return planner.draft.finish(resolved, FOLDER, place=Place(resolved.edges))
 
 
 def refused(program: Program, schedule: TigrSchedule, facts: GraphFacts, features: int) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from harness.edge_places import Place
 from harness.graph import Graph
 from harness.lowering.cuda.buffers import CudaBuffer
 from harness.lowering.cuda.edge_places import PLACES, filled
-from harness.lowering.graph_store import Array, GraphStore, Place, Structure
+from harness.lowering.graph_store import Array, GraphStore, Structure
 
 
 class DeviceStore(GraphStore):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.contract import No
+from harness.edge_places import Place
 from harness.facts import GraphFacts
 from harness.language.program import Program
 from harness.lowering.buffers import Holds, second
@@ -81,12 +82,13 @@ class PlanDraft:
     def finish(
         self, schedule: Any, templates: Path, thresholds: Thresholds | None = None, *,
         change_driven: bool | None = None, tracking_policy: TrackingPolicy | None = None,
+        place: Place = Place.RESIDENT,
     ) -> CudaPlan | No:  # fmt: skip
         """Return the plan, or why the program does not fit a device.
 
         ``schedule``: with every option filled in. ``templates``: the folder of the engine's headers.
         ``change_driven``: whether runs propagate changes; by default whether these are tracked. ``tracking_policy``:
-        when they are tracked; None: always.
+        when they are tracked; None: always. ``place``: of the edge arrays.
         """
         setting = self.setting
         launches, measured = self._named_apart(Measuring() if self.combined else self.measuring())
@@ -110,6 +112,7 @@ class PlanDraft:
             launches=launches,
             measuring=measured,
             combined=self.combined,
+            place=place,
             buffers=buffers,
             sides=setting.sides,
             many_edges=setting.many_edges,

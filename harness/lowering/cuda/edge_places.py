@@ -13,9 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from harness.device.host_memory import pinned_array
+from harness.edge_places import Place
 from harness.lowering.cuda.buffers import CudaBuffer
 from harness.lowering.cuda.calls import Call, Replay, recorded
-from harness.lowering.graph_store import Array, Place
+from harness.lowering.graph_store import Array
 
 SLACK = 512  # bytes after the last row, which a lane without a feature may read
 
@@ -70,6 +72,29 @@ class ResidentEdges(EdgePlace):
         return sum(buffer.nbytes for buffer in buffers)
 
 
+class MappedEdges(EdgePlace):
+    """Page-locked memory of the host, which kernels read in place over the host link (EMOGI, Min et al. 2020, sec. 4).
+
+    The pointers of an array never change, so supersteps are recorded as usual.
+    """
+
+    writable = False
+
+    def upload(self, values: Array) -> Any:
+        """Return a page-locked copy. Raises MemoryError, EngineFailure."""
+        array = pinned_array(values.size, values.dtype.type)
+        array.set(values)
+        return array
+
+    def empty(self, length: int, dtype: type[np.generic]) -> Any:
+        """Return a page-locked array of zeros. Raises MemoryError, EngineFailure."""
+        return pinned_array(length + SLACK // np.dtype(dtype).itemsize, dtype)
+
+    def device_bytes(self, buffers: Iterable[CudaBuffer]) -> int:
+        """Return 0."""
+        return 0
+
+
 def filled(length: int, dtype: type[np.generic]) -> Any:
     """Return an array in the memory of the device with :data:`SLACK`, filled with NaN, or with 0 if not of float32."""
     import cupy
@@ -77,4 +102,4 @@ def filled(length: int, dtype: type[np.generic]) -> Any:
     return cupy.full(length + SLACK // np.dtype(dtype).itemsize, np.nan if dtype is np.float32 else 0, dtype)
 
 
-PLACES: Mapping[Place, type[EdgePlace]] = {Place.RESIDENT: ResidentEdges}
+PLACES: Mapping[Place, type[EdgePlace]] = {Place.RESIDENT: ResidentEdges, Place.MAPPED: MappedEdges}

@@ -56,7 +56,7 @@ class CudaEngine(Engine):
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return whether the program can run under this schedule on this graph."""
         plan = self.plan(program, graph.facts, features)
-        return plan if isinstance(plan, No) else Yes(plan.bytes_needed)
+        return plan if isinstance(plan, No) else Yes(plan.bytes_needed, plan.host_bytes)
 
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
         """Plan, without a device. Raises EngineFailure if the program cannot run."""
@@ -71,6 +71,9 @@ class CudaEngine(Engine):
         lanes = f"teams of {plan.team.lanes} lanes, {plan.team.width} features at once"
         lines = [schedule_text(self, f", {lanes}, {plan.threads} threads a block")]
         lines += [f"kernel {stages[0]}: {', '.join(stages)}" for stages in plan.groups]
+        if plan.host_bytes:
+            amounts = f"{plan.host_bytes:,} bytes of page-locked host memory, {plan.bytes_needed:,} bytes on the device"
+            lines.append(f"edge arrays {plan.place.value}: {amounts}")
         if plan.tracking_policy:
             lines.append(plan.tracking_policy.explanation)
         return "\n".join(lines) + f"\n\n{plan.source}"
@@ -99,7 +102,7 @@ class CudaEngine(Engine):
         with phases("lower"):
             self.generate(program, graph, features, device)
         with phases("transform"):
-            self._executor = self.executor_type(self.planned, DeviceStore.of(graph, device=device.index))
+            self._executor = self.executor_type(self.planned, DeviceStore.of(graph, self.planned.place, device.index))
             self._executor.stage()
         with phases("compile"):
             self._executor.compile()

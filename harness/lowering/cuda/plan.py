@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from harness.contract import Direction
+from harness.edge_places import Place
 from harness.facts import GraphFacts
 from harness.language.criterion import Criterion
 from harness.language.program import EdgeReduce, EdgeUpdate, Program
@@ -55,7 +56,7 @@ class CudaPlan:
     ``schedule``: with every option filled in. ``fingerprint``: of the lowered program. ``groups``: the names of the
     stages of each kernel. ``launches``: of a superstep, in order. ``measuring``: launches that measure movement.
     ``combined``: the work of a kernel that runs whole supersteps. ``tracking_policy``: when a change-driven run tracks
-    changes; None: always. ``buffers``: sorted by name. ``templates``: the
+    changes; None: always. ``place``: of the edge arrays. ``buffers``: sorted by name. ``templates``: the
     folder of the headers that ``source`` includes. ``threads``: of a block. Plans that compare equal run equally;
     ``program`` and ``tracking``, which have no equality, are determined by the other fields.
     """
@@ -72,6 +73,7 @@ class CudaPlan:
     launches: tuple[Launch, ...]
     measuring: Measuring
     combined: Combined | None
+    place: Place
     buffers: tuple[CudaBuffer, ...]
     sides: tuple[Bounds, ...]
     many_edges: bool
@@ -108,8 +110,14 @@ class CudaPlan:
 
     @property
     def bytes_needed(self) -> int:
-        """The device memory of all buffers, in bytes."""
-        return sum(buffer.nbytes for buffer in self.buffers)
+        """The device memory of the buffers, in bytes."""
+        return sum(buffer.nbytes for buffer in self.buffers) - self.host_bytes
+
+    @property
+    def host_bytes(self) -> int:
+        """The page-locked host memory of the buffers, in bytes."""
+        mapped = self.place is Place.MAPPED
+        return sum(buffer.nbytes for buffer in self.buffers if mapped and buffer.of_edges)
 
     @property
     def edge_position(self) -> type[np.generic]:
