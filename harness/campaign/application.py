@@ -146,8 +146,14 @@ def _show(text: str) -> int:
     try:
         _say(sys.stdout, text)
         sys.stdout.flush()
-    except BrokenPipeError:  # the interpreter flushes again when it ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:
+        return _reader_stopped()
+    return 0
+
+
+def _reader_stopped() -> int:
+    """Write the rest to nowhere: the interpreter flushes again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
@@ -173,6 +179,10 @@ def _run(arguments: Sequence[str], registry: Registry) -> int:
             raise
         _say(sys.stderr, f"onyx-harness: error: {in_words(error)}")
         return MISUSE_STATUS
+    except BrokenPipeError:
+        if not shows:
+            raise
+        return _reader_stopped()
     except KeyboardInterrupt:
         _say(sys.stderr, "onyx-harness: interrupted; the same command resumes the sweep")
         return INTERRUPTED_STATUS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -188,9 +189,11 @@ def test_the_shell_gets_the_completions_of_its_line(capsys, monkeypatch):
     assert "complete -o nospace -o default -F hydra_bash_completion onyx-harness" in capsys.readouterr().out
 
 
-def test_a_reader_that_stops_early_is_no_error(monkeypatch):
+@pytest.mark.parametrize("command", [["list", "graphs"], ["--help"]])
+def test_a_reader_that_stops_early_is_no_error(monkeypatch, command):
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as stream:
         monkeypatch.setattr("sys.stdout", stream)
-        assert application.main(["list", "graphs"]) == 0
+        with contextlib.suppress(SystemExit):  # Hydra's --help
+            assert application.main(command) == 0
