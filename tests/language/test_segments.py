@@ -8,6 +8,7 @@ import pytest
 from harness.algorithms.pagerank import PageRank
 from harness.graph import Graph
 from harness.language import trace
+from harness.language.program import IDENTITY
 from harness.language.rounding import RoundedRun, off
 from harness.language.segments import segment_reduce, segment_sums
 
@@ -22,6 +23,20 @@ def test_sums_equal_those_of_reduceat(shape, dtype):
         sums = segment_sums(values, OFFSETS)
         assert sums.dtype == np.float64
         np.testing.assert_array_equal(sums, segment_reduce(values, OFFSETS, "sum"))
+
+
+@pytest.mark.parametrize("offsets", [[0, 9], [0, 0, 7, 7], OFFSETS], ids=str)
+@pytest.mark.parametrize(("reducer", "reduce"), [("sum", np.add), ("prod", np.multiply), ("min", np.minimum)])
+@pytest.mark.parametrize("shape", [(), (2, 3)], ids=str)
+def test_ranges_are_reduced_in_float64(shape, reducer, reduce, offsets):
+    values = np.random.default_rng(3).random((9, *shape), np.float32)
+    found = segment_reduce(values, np.asarray(offsets), reducer)
+    assert found.dtype == np.float64
+    for row, first, last in zip(found, offsets[:-1], offsets[1:], strict=True):
+        expected = np.full(shape, IDENTITY[reducer])
+        for value in values[first:last]:
+            expected = reduce(expected, value.astype(np.float64))
+        np.testing.assert_allclose(row, expected, rtol=1e-14)
 
 
 def test_sums_of_values_that_are_not_finite_stay_in_their_range_and_column():
