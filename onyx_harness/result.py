@@ -159,6 +159,7 @@ class Result:
             "memory": None,
             "floor": None,
             "metrics": self.metrics,
+            "metrics_by_superstep": {},
             "artefacts": [],
             "environment": {**environment(), "threads": cell.device.threads},
             "output": "",
