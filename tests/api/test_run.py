@@ -79,6 +79,7 @@ def test_a_result_has_statistics_times_record_and_text():
     assert record["config"]["engine"] == "scipy"
     assert record["labels"]["algorithm"] == "pagerank"
     assert record["graph"]["vertices"] == 34
+    assert record["bytes_needed"] > record["host_bytes"] == 0
     assert len(record["supersteps"]) == result.supersteps
     assert "rank float32[34, 1]" in repr(result)
     assert "settled after" in repr(result)

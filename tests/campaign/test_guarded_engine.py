@@ -59,6 +59,9 @@ MALFORMED = {
     "supports(): Yes.bytes_needed is 1000000.0 of type float; it must be an integer from 0 to 2**63 - 1": answering(
         "supports", lambda _: Yes(bytes_needed=1e6)
     ),
+    "supports(): Yes.host_bytes is -1 of type int; it must be an integer from 0 to 2**63 - 1": answering(
+        "supports", lambda _: Yes(1000, host_bytes=-1)
+    ),
     "supports(): No.reason is None of type NoneType; it must be text": answering("supports", lambda _: No(None)),
     "prepare(): Phases.seconds['compile'] is nan of type float; it must be a finite": phases_of(compile=float("nan")),
     "prepare(): Phases.seconds['lower'] is -1 of type int; it must be a finite": phases_of(lower=-1),

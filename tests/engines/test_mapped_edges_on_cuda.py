@@ -1,0 +1,83 @@
+"""Edge arrays in page-locked host memory that a CUDA device reads in place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.contract import Phases
+from harness.device import host_memory
+from harness.graph.generators import rmat
+from harness.language import trace
+from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
+from tests.engines.test_cuda import algorithms, check_every_superstep
+
+pytestmark = pytest.mark.gpu
+ENGINES = ("pull", "pull-edges", "changes-pull", "changes-push-edges", "gunrock", "gunrock-merge-path", "tigr", "simdx")
+
+
+def map_edges(schedule, monkeypatch):
+    """Make engines of a schedule keep edge arrays in memory of the host."""
+    kind, options = SCHEDULES[schedule]
+    monkeypatch.setitem(SCHEDULES, schedule, (kind, {**options, "edges": "mapped"}))
+
+
+@pytest.mark.parametrize("name", ["label_propagation", "pagerank", "sssp", "components"])
+@pytest.mark.parametrize("schedule", ENGINES)
+def test_every_superstep_is_right(schedule, name, device, monkeypatch):
+    map_edges(schedule, monkeypatch)
+    algorithm, features = algorithms()[name], 8
+    program = trace(algorithm)
+    graph = algorithm.prepare_graph(rmat(scale=9, edge_factor=8, seed=4, max_weight=4))
+    check_every_superstep(schedule, program, graph, algorithm.inputs(graph, features), features, device, 6)
+
+
+@pytest.mark.parametrize("schedule", ["pull", "tigr"])
+def test_mapped_edges_take_no_memory_of_the_device(schedule, device, monkeypatch):
+    import cupy
+
+    program, graph, pool = (
+        trace(algorithms()["pagerank"]),
+        rmat(scale=16, edge_factor=16),
+        cupy.get_default_memory_pool(),
+    )
+    held = {}
+    for edges in ("resident", "mapped"):
+        kind, options = SCHEDULES[schedule]
+        monkeypatch.setitem(SCHEDULES, schedule, (kind, {**options, "edges": edges}))
+        engine, before = cuda_engine(schedule), pool.used_bytes()
+        engine.prepare(program, graph, 1, device, Phases())
+        engine.reset(algorithms()["pagerank"].inputs(graph, 1))
+        engine.run(2)
+        held[edges] = pool.used_bytes() - before
+        host_bytes = engine.planned.host_bytes
+        engine.close()
+        assert pool.used_bytes() == before
+    assert host_bytes >= 4 * graph.num_edges
+    assert held["resident"] - held["mapped"] == pytest.approx(host_bytes, rel=0.01)
+
+
+@pytest.mark.parametrize("failing", [0, 2])
+def test_a_failed_registration_leaves_the_device_usable(failing, device, monkeypatch):
+    import cupy
+
+    runtime, register, pieces = cupy.cuda.runtime, cupy.cuda.runtime.hostRegister, []
+
+    def registered(pointer, size, flags):
+        if len(pieces) == failing:
+            register(0 if not pieces else pieces[0], size, flags)  # no such memory, or registered already
+        register(pointer, size, flags)
+        pieces.append(pointer)
+
+    monkeypatch.setattr(host_memory, "PIECE", 1 << 21)
+    monkeypatch.setattr(runtime, "hostRegister", registered)
+    with pytest.raises(MemoryError, match="cannot lock"):
+        host_memory.pinned_array(1 << 21, np.uint32)
+    monkeypatch.undo()
+    assert len(pieces) == failing
+    for pointer in pieces:
+        with pytest.raises(runtime.CUDARuntimeError):  # it is not registered any more
+            runtime.hostUnregister(pointer)
+    array = host_memory.pinned_array(1 << 16, np.uint32)
+    array[:4].set(np.arange(4, dtype=np.uint32))
+    assert int(array.sum()) == 6, "a kernel reads it in place"
