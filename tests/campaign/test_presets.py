@@ -80,22 +80,40 @@ def test_a_preset_composes(plan, name):
     assert all(planned.cell.device.kind == "cpu" for planned in found.cells)
 
 
+def has_a_column_for_every_cell(name, found, device):
+    """Check the device, the baseline and the columns of a plan."""
+    assert {planned.cell.device.kind for planned in found.cells} == {device}
+    assert found.baseline in {planned.cell.engine for planned in found.cells}
+    columns = [found.layout.column_of({"config": planned.cell.plain()}) for planned in found.cells]
+    assert set(columns) == set(found.layout.columns)
+
+
+def features(name):
+    """Return the numbers of features of a test: composition is slow, so each test uses a part of the product."""
+    return ["features=4,128"] if name == "figure_7_3" else []
+
+
 @pytest.mark.parametrize(("name", "algorithms"), PAPERS.items())
 def test_a_preset_of_a_paper_has_a_column_for_every_cell(plan, name, algorithms):
-    # Composition is slow, so each test uses a part of the product.
-    features = ["features=4,128"] if name == "figure_7_3" else []
+    small = plan(f"+experiment={name}", "graph=small_road", *features(name))
+    assert {planned.cell.algorithm for planned in small.cells} == algorithms
+    has_a_column_for_every_cell(name, small, "cuda" if name in GPU_ALONE else "cpu")
+
+
+# Half of the presets, of both scales.
+LARGE = [name for number, name in enumerate(PAPERS) if number % 4 < 2]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in LARGE else (pytest.mark.full,)) for name in PAPERS]
+)
+def test_a_preset_of_a_paper_has_a_column_for_every_cell_of_a_gpu(plan, name):
     one = {"onyx_tracking": "pagerank", "cusparse": "diffusion"}.get(
         name, "bfs" if name.startswith("simdx_f") else "thesis_lp"
     )
     scale = GPU_SCALES[list(PAPERS).index(name) % 2]
-    small = plan(f"+experiment={name}", "graph=small_road", *features)
-    large = plan(f"+experiment={name}", f"scale={scale}", f"algorithm={one}", *features)
-    assert {planned.cell.algorithm for planned in small.cells} == algorithms
-    for found, device in ((small, "cuda" if name in GPU_ALONE else "cpu"), (large, "cuda")):
-        assert {planned.cell.device.kind for planned in found.cells} == {device}
-        assert found.baseline in {planned.cell.engine for planned in found.cells}
-        columns = [found.layout.column_of({"config": planned.cell.plain()}) for planned in found.cells]
-        assert set(columns) == set(found.layout.columns)
+    large = plan(f"+experiment={name}", f"scale={scale}", f"algorithm={one}", *features(name))
+    has_a_column_for_every_cell(name, large, "cuda")
     graphs = {planned.cell.graph for planned in large.cells}
     assert graphs <= set(large.layout.names)
     assert len(graphs) == FEWER_GRAPHS.get(name, GRAPHS_OF_THE_THESIS)
@@ -177,7 +195,11 @@ def test_the_readme_lists_every_preset():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize(
+    # The quality of those marked full is that of the tests of their algorithms.
+    "name",
+    [pytest.param(name, marks=(pytest.mark.full,) if name in LINEAR else ()) for name in TASKS],
+)
 def test_a_small_version_ends_with_the_quality_of_its_task(command_here, tmp_path, name):
     smaller, wanted = TASKS[name]
     (tmp_path / "network.uai").write_text(NETWORK)

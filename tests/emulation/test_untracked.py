@@ -9,7 +9,7 @@ import pytest
 from tests.engines import test_untracked_on_cuda as on_cuda
 from tests.engines.test_untracked_on_cuda import _schedules  # noqa: F401  a fixture
 
-EVERY = 11  # of the cases, one is not marked as full
+EVERY = 22  # of the cases, one is not marked as full
 
 
 def by_turns(rows):
@@ -33,7 +33,7 @@ def test_programs_that_update_edges(schedule, case, emulated, monkeypatch):
 
 
 @pytest.mark.parametrize("tracked_first", [False, True])
-@pytest.mark.parametrize("features", [1, 5, 33])
+@pytest.mark.parametrize("features", [1, pytest.param(5, marks=pytest.mark.full), 33])
 @pytest.mark.parametrize("case", ["handed on", "handed back"])
 def test_an_update_reduces_for_the_next_superstep(case, features, tracked_first, emulated, monkeypatch):
     on_cuda.test_an_update_reduces_for_the_next_superstep(case, features, tracked_first, emulated, monkeypatch)
