@@ -29,14 +29,13 @@ BEHAVIOURS = (
     "quitting",
     "warped",
     "lingering",
-    "damaging",
     "verbose_error",
 )
 
 
 @hookimpl
 def onyx_engines() -> list[EngineSpec]:
-    from onyx_fakes_schedule import Schedule
+    from onyx_fakes_schedule import Damage, Schedule
 
     from engines.onyx.schedule import OnyxSchedule
 
@@ -49,12 +48,13 @@ def onyx_engines() -> list[EngineSpec]:
     absent = EngineSpec(
         "fake_absent", "needs a module", Schedule, "onyx_fakes_engines:Right", requires=("no_such_module",)
     )
+    damaging = EngineSpec("fake_damaging", "damages its work folder", Damage, "onyx_fakes_engines:Damaging")
     broken = EngineSpec("fake_broken", "its module is not there", Schedule, "onyx_fakes_engines:Nothing")
     cuda = EngineSpec("fake_cuda", "runs on GPUs", Schedule, "onyx_fakes_engines:Right", devices=("cuda",))
     uncompiled = EngineSpec(
         "fake_uncompiled", "its kernel is no C++", OnyxSchedule, "onyx_fakes_cuda:Uncompiled", devices=("cuda",)
     )
-    return [*engines, absent, broken, cuda, uncompiled]
+    return [*engines, absent, damaging, broken, cuda, uncompiled]
 
 
 @hookimpl

@@ -8,3 +8,10 @@ from typing import Literal
 class Schedule:
     direction: Literal["push", "pull"] = field(default="push", metadata={"help": "push or pull"})
     width: int = field(default=1, metadata={"help": "a number"})
+
+
+@dataclass(frozen=True)
+class Damage:
+    direction: Literal[
+        "record", "garbage", "truncated", "fifo", "removed", "linked", "unmade", "links", "closing", "full"
+    ] = field(default="record", metadata={"help": "the way of damaging the work folder"})
