@@ -114,9 +114,12 @@ class Module:
     shared: Mapping[str, int]
 
 
+IN_PLACE = ("sgd_mf",)  # updates both ends of edges in place, which no engine does on CUDA
+
+
 def algorithms() -> tuple[str, ...]:
-    """Return every algorithm of the plugins, and the variants."""
-    return (*registry().algorithms, *VARIANTS)
+    """Return every algorithm of the plugins that runs on CUDA, and the variants."""
+    return tuple(name for name in (*registry().algorithms, *VARIANTS) if name not in IN_PLACE)
 
 
 @cache
