@@ -218,6 +218,21 @@ def test_a_direction_that_switches_by_itself_is_refused_by_name(kind):
         engine.generate(program("pagerank"), graph, 1, device)
 
 
+@pytest.mark.parametrize("edges", ["resident", "mapped"])
+@pytest.mark.parametrize("name", ["onyx", "gunrock", "tigr", "simdx"])
+def test_places_of_edges_are_refused_by_name_on_the_cpu(name, edges):
+    answer = new_engine(name, {"edges": edges}).supports(
+        program("pagerank"), edges_and_loops(), 1, Device(threads=1)
+    )  # fmt: skip
+    assert answer == No("schedule option edges has no meaning on the CPU; leave it unset")
+
+
+@pytest.mark.parametrize("edges", ["managed", "streamed", "sharded", "host"])
+def test_places_that_are_not_built_are_no_values_of_the_option(edges):
+    with pytest.raises(ScheduleError, match=f"edges='{edges}': give one of resident, mapped"):
+        schedule_from_options(SPECS["tigr"], {"edges": edges})
+
+
 def test_the_balance_of_gunrock_is_refused_by_name():
     graph, _ = problem("pagerank", "grid", 1)
     answer = new_engine("gunrock", {"balance": "merge_path"}).supports(program("pagerank"), graph, 1, Device(threads=1))
