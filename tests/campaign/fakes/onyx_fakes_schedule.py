@@ -13,5 +13,5 @@ class Schedule:
 @dataclass(frozen=True)
 class Damage:
     direction: Literal[
-        "record", "garbage", "truncated", "fifo", "removed", "linked", "unmade", "links", "closing", "full"
-    ] = field(default="record", metadata={"help": "the way of damaging the work folder"})
+        "nothing", "record", "garbage", "truncated", "fifo", "removed", "linked", "unmade", "links", "closing", "full"
+    ] = field(default="nothing", metadata={"help": "the way of damaging the work folder"})
