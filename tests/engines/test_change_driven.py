@@ -231,8 +231,11 @@ def test_active_sources_and_visited_edges_are_counted(strategy):
     assert np.allclose(engine.values("distance")[:, 0], weights, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["aggregate_rewritten", "two_writers", "destination_alone", "reads_destination",
-                                  "message_reads_graph", "whole_graph", "chained_reductions", "sides"])  # fmt: skip
+KINDS = ["aggregate_rewritten", "destination_alone", "whole_graph", "sides"]
+MORE_KINDS = ["two_writers", "reads_destination", "message_reads_graph", "chained_reductions"]
+
+
+@pytest.mark.parametrize("name", [*KINDS, *(pytest.param(name, marks=pytest.mark.full) for name in MORE_KINDS)])
 @pytest.mark.parametrize("dense_share", [0.0, 0.3, 1.0])
 def test_pull_changes_of_every_kind(name, dense_share):
     """Ten supersteps, so that dense and sparse ones follow each other."""
