@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from harness.api import Engine, Inputs, No, Yes, concrete
+from harness.language.program import edge_steps
 from harness.language.reference import ReferenceRun
 
 KEPT = []
@@ -27,7 +28,7 @@ class Right(Engine):
         return Yes(8 * elements * (graph.num_vertices + graph.num_edges))
 
     def prepare(self, program, graph, features, device, phases):
-        self.program, self.features = program, features
+        self.program, self.features, self.edges = program, features, graph.num_edges
         self.inner = ReferenceRun(program, graph, features)
 
     def reset(self, inputs, state=None):
@@ -35,6 +36,10 @@ class Right(Engine):
 
     def run(self, max_supersteps):
         return self.inner.run(max_supersteps)
+
+    def ordered_superstep(self):
+        self.run(1)
+        return {step.name: np.arange(self.edges) for step in edge_steps(self.program)}
 
     def values(self, name):
         values = self.inner.values(name)
