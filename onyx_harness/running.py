@@ -23,6 +23,7 @@ from harness.device.synchronizing import synchronizing
 from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Program, trace
 from harness.language.errors import authored
 from harness.language.initial_state import check_inputs
+from harness.language.program import edge_steps
 from harness.plugins import closest
 from onyx_harness.graphs import NamedGraph, as_graph
 from onyx_harness.requests import AlgorithmRequest, Variant, algorithm_request, device_of, engine_request, merged, plain
@@ -62,7 +63,8 @@ def run(
     inputs: arrays that replace inputs of the algorithm by name, float32 or bool of shape ``[V, ...]``, or of shape
         ``[E, ...]`` in CSR order.
     max_supersteps: the limit; None: the program's own.
-    validate: compare the answer with the float64 reference, which takes much longer than the run.
+    validate: compare the answer with the float64 reference, which takes much longer than the run. Programs that update
+        edges in place are validated by `compare` and `sweep` only.
 
     The times are those of one run without warm-up: use `compare` to compare engines. An engine's crash ends this
     process, and its memory is not limited.
@@ -79,6 +81,11 @@ def run(
     with phases("open"):
         given = as_graph(graph, **(graph_options or {}))
     problem = _problem(request, given, features, max_supersteps, inputs, phases)
+    for step in edge_steps(problem.program) if validate else ():
+        raise CampaignError(
+            f"validate=True: {step.name} updates both ends of edges in place, so answers depend on their order; "
+            "compare() and sweep() check it in the engine's own order"
+        )
     cell = _cell(spec, options, request, problem, target, validate=validate)
     refused = refusal(spec, cell) or device_refusal(target)
     if refused:
