@@ -35,6 +35,7 @@ class PinnedMemory:
             pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except OSError as error:
             raise MemoryError(f"the host has no {size:,} bytes for edge arrays: {error}") from error
+        pages.madvise(mmap.MADV_DONTFORK)  # after a fork, a write would move this process to a copy of the page
         with contextlib.suppress(OSError):  # a kernel without huge pages
             pages.madvise(mmap.MADV_HUGEPAGE)
         self.nbytes = nbytes

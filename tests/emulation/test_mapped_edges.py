@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -125,6 +127,15 @@ def test_large_memory_is_registered_in_pieces(emulated, registered, monkeypatch)
     del kept
     assert part() is None
     assert not registered
+
+
+def test_pinned_pages_are_not_inherited_by_forked_processes(emulated):
+    array = host_memory.pinned_array(1 << 16, np.uint32)
+    areas = re.findall(
+        r"^(\w+)-(\w+) .*?^VmFlags: (.*?)$", Path("/proc/self/smaps").read_text(), re.MULTILINE | re.DOTALL
+    )
+    (flags,) = [flags.split() for low, high, flags in areas if int(low, 16) <= array.data.ptr < int(high, 16)]
+    assert "dc" in flags, "not copied at a fork"
 
 
 def test_a_device_that_cannot_read_host_memory_is_refused(emulated, monkeypatch):
