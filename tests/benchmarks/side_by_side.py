@@ -85,8 +85,13 @@ def close(engines: Sequence[Engine]) -> None:
         engine.close()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Read the arguments, measure, print the tables."""
     argparse.ArgumentParser(prog="python -m tests.benchmarks.side_by_side", description=__doc__).parse_args()
     print(f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores, Python {platform.python_version()}")
     aggregation()
     whole_runs()
+
+
+if __name__ == "__main__":
+    main()
