@@ -413,10 +413,10 @@ def test_a_forgotten_lock_is_found(monkeypatch, order):
     taken = {"el": "if try_lock(locks, low):", "nl": "if try_lock(locks, u):"}[order]
     wrong = getattr(cpu_locks, template).replace(taken, "if True:")
     monkeypatch.setattr(cpu_locks, template, wrong)
-    star = sides([(0, i) for i in range(200_000)], 1, 200_000)  # all edges lock row 0
+    stars = sides([(i % 16, i) for i in range(200_000)], 16, 200_000)  # all edges lock one of 16 rows
     program = trace(ALGORITHM)
-    engine = engine_for(order, program, star, 33)
-    engine.reset(ALGORITHM.inputs(star, 33))
+    engine = engine_for(order, program, stars, 33)
+    engine.reset(ALGORITHM.inputs(stars, 33))
     with pytest.raises(EngineFailure, match="at the same time"):
         for _ in range(200):
             engine.ordered_superstep()
