@@ -83,9 +83,12 @@ class Checked:
 
     def _rest(self, problem: Problem, final: Values) -> Comparison:
         """Compare the final state with the next superstep."""
-        whole = self.whole or {}
-        reduced = self.sample.reduced(problem.graph, problem.inputs, problem.features, whole)
-        return self.sample.rests(problem.inputs, problem.features, final, whole=whole, reduced=reduced)
+        whole, sample = self.whole or {}, self.sample
+        if self.whole is not None:
+            sample = sample.with_heaviest(problem.graph, whole)
+            final = {name: sample.part_of(name, values) for name, values in whole.items()}
+        reduced = sample.reduced(problem.graph, problem.inputs, problem.features, whole)
+        return sample.rests(problem.inputs, problem.features, final, whole=whole, reduced=reduced)
 
 
 def not_sampled(problem: Problem) -> str:

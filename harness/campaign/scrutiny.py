@@ -138,6 +138,7 @@ def settled_on(problem: Problem, varied: Varied, sample: Sample | None) -> Compa
             return Comparison(False, np.inf, 0.0, f"{beyond} values of {way.state} lie beyond their start")
     if sample is None:
         return residual(program, graph, features, varied.inputs, state)
+    sample = sample.with_heaviest(graph, state)
     reduced = sample.reduced(graph, varied.inputs, features, state)
     part = {name: sample.part_of(name, values) for name, values in state.items()}
     return sample.rests(varied.inputs, features, part, whole=state, reduced=reduced)

@@ -42,6 +42,7 @@ Array = NDArray[Any]
 Values = Mapping[str, Array]
 NOTHING: Values = {}
 EACH, CLASS_EDGES = 256, 1 << 18
+HEAVIEST = 1024  # vertices
 _AT_ONCE = 1 << 16  # vertices
 
 
@@ -73,6 +74,27 @@ def of_all_degrees(
         few = min(each, len(members), max(1, class_edges >> number))
         chosen.append(random.choice(members, few, replace=False))
     return np.sort(np.concatenate(chosen))
+
+
+def heaviest(values: Array, most: int = HEAVIEST) -> NDArray[np.int64]:
+    """Return the ``most`` vertices with the largest shares of the sum of a feature's magnitudes, sorted.
+
+    ``values``: ``[V]`` or ``[V, ...]``.
+    """
+    rows = values.reshape(len(values), -1)
+    sums = np.zeros(rows.shape[1])
+    for first in range(0, len(rows), _AT_ONCE):
+        sums += np.abs(rows[first : first + _AT_ONCE]).sum(axis=0, dtype=np.float64)
+    factors = (1.0 / np.where(sums > 0, sums, 1.0)).astype(np.float32)
+    found, shares = np.zeros(0, np.int64), np.zeros(0, np.float32)
+    for first in range(0, len(rows), _AT_ONCE):
+        share = (np.abs(rows[first : first + _AT_ONCE]) * factors).max(axis=1)
+        above = np.flatnonzero(share > shares.min(initial=np.inf if len(shares) == most else 0.0))
+        found, shares = np.append(found, first + above), np.append(shares, share[above])
+        if len(found) > most:
+            kept = np.argpartition(shares, -most)[-most:]
+            found, shares = found[kept], shares[kept]
+    return np.sort(found)
 
 
 class _PartRun(ReferenceRun):
@@ -166,6 +188,22 @@ class Sample:
         )
         subgraph.whole_degrees = _degrees(graph.csr, near), _degrees(graph.csc, near)
         return cls(program, vertices, near, np.asarray(kept), subgraph, classes, part)
+
+    def with_heaviest(self, graph: Graph, state: Values) -> Sample:
+        """Return the sample and the heaviest vertices of ``state``, of the whole graph, as a class of their own.
+
+        Sums over the vertices are then estimated well where few vertices have most of them, as ranks near a source do.
+        The sample itself, if the program's criterion is no sum.
+        """
+        if self.program.control.norm != "sum":
+            return self
+        added = np.unique(np.concatenate([heaviest(np.asarray(values)) for values in state.values()]))
+        in_edges = np.cumsum(graph.in_degrees[added])
+        added = added[in_edges <= 4 * CLASS_EDGES]
+        classes = self.classes.copy()
+        classes[added] = classes.max(initial=0) + 1
+        vertices = np.union1d(self.vertices, added)
+        return Sample.of(self.program, graph, vertices, classes)
 
     @property
     def rows(self) -> Array:

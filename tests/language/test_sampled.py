@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.graph.generators import rmat
+from harness.graph.generators import grid, rmat
 from harness.language import Algorithm, Inputs, K, outer, sampled, smallest, total, trace, where, whole_reductions
 from harness.language.reference import ReferenceRun
 from harness.language.residual import Share
-from harness.language.sampled import Sample
+from harness.language.sampled import HEAVIEST, Sample, heaviest
 from harness.language.sampled_stages import not_sampled
 from harness.language.warm import kept_properties
 from tests.engines.problems import program
@@ -247,6 +247,32 @@ def test_ranks_that_move_by_five_times_the_tolerance_are_not_at_rest(seed):
         now = {"rank": settled + share * (early - settled)}
         reduced = sample.reduced(graph, inputs, 2, now)
         assert sample.rests(inputs, 2, parts(sample, now), whole=now, reduced=reduced).ok == right
+
+
+def test_ranks_near_one_source_are_sampled_where_they_are():
+    """Most of the movement is at vertices that a sample of all degrees misses."""
+    algorithm, graph = algorithms()["pagerank"], grid(rows=120, columns=120)
+    traced, inputs = trace(algorithm), algorithm.inputs(graph, 2)
+    drawn, run = Sample.draw(traced, graph, 20), ReferenceRun(traced, graph, 2)
+    run.reset(inputs)
+    run.run(6)
+    early = {"rank": run.values("rank")}
+    assert run.run(200).settled
+    settled = {"rank": run.values("rank")}
+    sample = drawn.with_heaviest(graph, early)
+    assert len(drawn.vertices) < len(sample.vertices) <= len(drawn.vertices) + HEAVIEST
+    for now, right in ((early, False), (settled, True)):
+        reduced = sample.reduced(graph, inputs, 2, now)
+        found = sample.with_heaviest(graph, now)
+        assert found.rests(inputs, 2, parts(found, now), whole=now, reduced=reduced).ok == right
+
+
+def test_the_heaviest_vertices_are_those_with_the_largest_shares():
+    values = np.zeros((1 << 17, 2), np.float32)
+    values[[5, 70_000, 100_000]] = [[3, 0], [0, 1e-6], [-4, 0]]  # each feature counts by its own sum
+    assert heaviest(values, 3).tolist() == [5, 70_000, 100_000]
+    assert heaviest(values, 2).tolist() == [70_000, 100_000]
+    assert len(heaviest(np.zeros(4, np.float32), 3)) <= 3
 
 
 def test_a_standard_error_is_that_of_repeated_samples():
