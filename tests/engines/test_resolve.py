@@ -157,7 +157,9 @@ def test_lowering_a_resolved_schedule_makes_the_same_kernels(name, algorithm):
     declared = DECLARED[name]
     every = replace(declared, options={**declared.options, **OPEN[name]})
     compared = 0
-    for schedule in covering([one for one in every.schedules() if is_valid(name, one)], pairs):
+    valid = [one for one in every.schedules() if is_valid(name, one)]
+    accepted = [one for one in valid if not isinstance(planned(every.build(one), problem(algorithm), 8), No)]
+    for schedule in covering(accepted, pairs):
         for features, posed in itertools.product((1, 8, 128), (problem(algorithm), few_edges(algorithm))):
             engine = every.build(schedule)
             found = planned(engine, posed, features)
