@@ -131,19 +131,19 @@ def turns():
                     yield schedule, name, FEATURES[(number + turn) % len(FEATURES)]
 
 
-# Kernels that a schedule compiles for a program, on average over all programs (measured).
-KERNELS = {
-    "pull": 2, "pull-dense": 3, "pull-unfolded": 7, "pull-all": 2, "pull-loops": 3, "pull-loops-changes": 4,
-    "push": 5, "push-all": 2, "push-loops": 8, "push-loops-all": 2, "gunrock": 4, "tigr": 3, "simdx": 5,
+# Half seconds to compile a program's kernels under a schedule, on average (measured).
+COMPILE_TIME = {
+    "pull": 4, "pull-dense": 3, "pull-unfolded": 4, "pull-all": 2, "pull-loops": 4, "pull-loops-changes": 8,
+    "push": 7, "push-all": 2, "push-loops": 12, "push-loops-all": 3, "gunrock": 6, "tigr": 2, "simdx": 3,
     "scipy": 1, "torch": 1,
 }  # fmt: skip
 
 
 def cost(row):
-    """Estimate the time to compile a row's kernels, in kernels of scalars; with k x k matrices, kernels are larger."""
+    """Estimate the time to compile a row's kernels; with k x k matrices, kernels are larger."""
     schedule, name, features = row
     has_matrices = any(len(prop.shape) == 2 for prop in program_named(name).properties.values())
-    return KERNELS[schedule] * (1.5 + features / 4 if has_matrices else 1.0)
+    return COMPILE_TIME[schedule] * (1.5 + features / 4 if has_matrices else 1.0)
 
 
 # The rest of the pairs of a schedule and a program are in AT_LENGTH.
