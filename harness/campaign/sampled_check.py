@@ -138,7 +138,7 @@ def _part(engine: Engine, sample: Sample, name: str) -> NDArray[Any]:
 def _transitions(engine: Engine, problem: Problem, sample: Sample, supersteps: int) -> tuple[Transition, ...]:
 
     def results() -> Values:
-        return {name: engine.rows(name, sample.results(name)) for name in problem.program.outputs}
+        return {name: engine.rows(name, sample.results(name)) for name in sample.compared_names}
 
     reset(engine, problem.inputs)
     engine.run(1)

@@ -204,8 +204,8 @@ class ReferenceRun:
         return slice(0, left) if self._superstep % 2 == 0 else slice(left, self.graph.num_vertices)
 
     # stages -----------------------------------------------------------------------------------------------------
-    def _evaluator(self, edges: slice) -> Evaluator:
-        """Return an evaluator of edge functions on a range of edges, ordered by destination."""
+    def _evaluator(self, edges: slice | Array) -> Evaluator:
+        """Return an evaluator of edge functions on some edges: a range of positions in the CSC, or an array of them."""
         sources, destinations = self.graph.csc.neighbours[edges], self._destinations[edges]
         positions = self._edge[edges]
         index = {"src": sources, "dst": destinations, "edge": positions}

@@ -23,19 +23,20 @@ from harness.language.algorithm import Allowance, Inputs
 from harness.language.evaluation import concrete
 from harness.language.initial_state import State, initial_values
 from harness.language.part_of_graph import PartOfGraph
-from harness.language.program import EdgeReduce, GraphReduce, Program, Stage
-from harness.language.reference import ReferenceRun, reads_reverse
+from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Program, Stage
+from harness.language.reference import BLOCK_ELEMENTS, ReferenceRun, reads_reverse
 from harness.language.residual import Share, at_rest, responses
 from harness.language.rounding import RoundedRun
 from harness.language.sampled_stages import (
     determined,
+    leaving,
     lost_properties,
     part_for,
     reads_any,
     state_of,
     with_fresh,
 )
-from harness.language.validation import Comparison, compare
+from harness.language.validation import Comparison, by_bound, compare
 from harness.language.whole_reductions import reduce_whole
 
 Array = NDArray[Any]
@@ -108,6 +109,18 @@ class _PartRun(ReferenceRun):
     sampled = 0
     reduced: Values = NOTHING
 
+    def _update_edges(self, stage: EdgeUpdate) -> None:
+        """Update the edges into the sample, or out of it (:func:`leaving`)."""
+        if stage.updates not in leaving(self.program):
+            super()._update_edges(stage)
+            return
+        result = self._value[stage.updates].copy()
+        out = np.flatnonzero(self.graph.csc.neighbours < self.sampled)
+        elements = max(1, int(np.prod(result.shape[1:], dtype=int)))
+        for places in np.array_split(out, 1 + len(out) * elements // BLOCK_ELEMENTS):
+            result[self._edge[places]] = self._evaluator(places)(stage.value)
+        self._value[stage.updates] = result
+
     def _initial(self, inputs: Inputs, state: State) -> dict[str, Array]:
         early = {name for stage in self.program.stages if stage.name not in self._late for name in stage.writes}
         known = self.program.properties
@@ -171,7 +184,7 @@ class Sample:
     @classmethod
     def of(cls, program: Program, graph: Graph, vertices: Array, classes: NDArray[np.int8]) -> Sample:
         """Return the sample of the given vertices, which must be sorted; ``classes``: :func:`classes_of` the graph."""
-        part = part_for(program, determined(program))
+        part = part_for(program, (*determined(program), *leaving(program)))
         edges, sources, destinations = _entering(graph, vertices)
         if reads_reverse(part):
             edges = np.concatenate([edges, graph.reverse_edges[edges]])
@@ -235,10 +248,22 @@ class Sample:
     def results(self, name: str) -> Array:
         """Return the rows of an output that belong to the sample, by their numbers in the whole graph."""
         edge = self.program.properties[name].place == "edge"
-        return self.edges[self._entering()] if edge else self.vertices
+        return self.edges[self._edges_of(name)] if edge else self.vertices
 
-    def _entering(self) -> Array:
-        return np.flatnonzero(self.graph.csr.neighbours < len(self.vertices))
+    def _edges_of(self, name: str) -> Array:
+        """Return the edges of the subgraph at which a property is compared: into the sample, or out of it."""
+        ends = self.graph.csr.row_of_edge if name in self.leaving else self.graph.csr.neighbours
+        return np.flatnonzero(ends < len(self.vertices))
+
+    @cached_property
+    def leaving(self) -> tuple[str, ...]:
+        """The state that is compared on edges out of the sample."""
+        return leaving(self.program)
+
+    @property
+    def compared_names(self) -> tuple[str, ...]:
+        """The properties that :meth:`compared` compares: outputs, and state of edges out of the sample."""
+        return tuple(dict.fromkeys((*self.program.outputs, *self.leaving)))
 
     @property
     def state(self) -> tuple[str, ...]:
@@ -270,11 +295,18 @@ class Sample:
         """Compare the sample's values ``after`` a superstep (:meth:`results_of`) with those of the reference.
 
         ``before``: :meth:`part_of` all state before it; None: the start. ``reduced``: whole-graph reductions of the
-        superstep (:meth:`reduced`). ``inputs``: of the whole graph.
+        superstep (:meth:`reduced`). ``inputs``: of the whole graph. State of edges out of the sample has the largest
+        bound that the program states for an output.
         """
-        exact, response = self._superstep(inputs, features, before, reduced, self.program.outputs)
-        allowances = {name: Allowance(entries) for name, entries in response.items()}
-        return compare(self.program, after, exact, allowances)
+        exact, response = self._superstep(inputs, features, before, reduced, self.compared_names)
+        outputs = self.program.outputs
+        allowances = {name: Allowance(response[name]) for name in outputs}
+        found = compare(self.program, {name: after[name] for name in outputs}, exact, allowances)
+        loosest = max(self.program.results, key=lambda result: result.bound)
+        for name in self.leaving:
+            if found.ok and name in after:
+                found = by_bound(replace(loosest, name=name), "edge", after[name], exact[name])
+        return found
 
     def rests(
         self, inputs: Inputs, features: int, state: Values, *, whole: Values = NOTHING, reduced: Values = NOTHING
@@ -318,7 +350,7 @@ class Sample:
     def _at_sample(self, name: str, values: NDArray[np.generic]) -> Array:
         """Select the sample's rows from those of the subgraph."""
         edge = self.program.properties[name].place == "edge"
-        return np.asarray(values[self._entering()] if edge else values[self.rows])
+        return np.asarray(values[self._edges_of(name)] if edge else values[self.rows])
 
 
 def _entering(graph: Graph, vertices: Array) -> tuple[Array, Array, Array]:

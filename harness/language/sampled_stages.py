@@ -12,6 +12,7 @@ from dataclasses import replace
 from harness.language.program import (
     SUPERSTEP,
     EdgeReduce,
+    EdgeUpdate,
     GraphReduce,
     Program,
     Stage,
@@ -59,6 +60,25 @@ def lost_properties(program: Program) -> dict[str, str]:
         if by:
             lost |= dict.fromkeys(stage.writes, by[0])
     return lost
+
+
+def leaving(program: Program) -> tuple[str, ...]:
+    """Return the lost state of edges that a superstep on a subgraph determines where the source is sampled.
+
+    Its last update reads from the source what that received in the same superstep, and the reverse edge, so that the
+    subgraph has the edges back to the in-neighbours: the messages of belief propagation, for example.
+    """
+    lost, found = lost_properties(program), []
+    for stage, fresh in with_fresh(program):
+        if not isinstance(stage, EdgeUpdate) or stage.updates not in lost:
+            continue
+        seen = tuple(reads(stage))
+        known = all(name not in lost or name == stage.updates for _, name in seen)
+        only_sources = all(space == "src" for space, name in seen if name in fresh)
+        if known and only_sources and any(space == "reverse" for space, _ in seen):
+            found.append(stage.updates)
+    writers = [stage.updates for stage in program.stages if isinstance(stage, EdgeUpdate)]
+    return tuple(name for name in found if writers.count(name) == 1)
 
 
 def with_fresh(program: Program) -> Iterator[tuple[Stage, frozenset[str]]]:

@@ -76,7 +76,7 @@ def compare(
             return Comparison(False, math.inf, result.bound, f"{result.name} has shape {x.shape}, not {y.shape}")
         place = program.properties[result.name].place
         if allowances is None or result.bound == 0.0:
-            found.append(_by_bound(result, place, x, y))
+            found.append(by_bound(result, place, x, y))
         else:
             allowance = allowances[result.name]
             limit = allowed(y, allowance.entries, result.floor)
@@ -136,7 +136,8 @@ def _totals(y: Array, limit: Array, totals: Array | None) -> Array:
     return np.asarray(np.minimum(most, np.maximum(np.reshape(totals, most.shape), least)))
 
 
-def _by_bound(result: Output, place: str, x: Array, y: Array) -> Comparison:
+def by_bound(result: Output, place: str, x: Array, y: Array) -> Comparison:
+    """Compare values ``x`` with ``y`` by the bound that the program states for an output."""
     error = relative_error(x, y, result.floor)
     if not len(error):
         return Comparison(True, 0.0, result.bound, "")

@@ -59,7 +59,7 @@ def parts(sample, values):
 
 
 def results(run, sample, traced):
-    return {name: sample.results_of(name, run.values(name)) for name in traced.outputs}
+    return {name: sample.results_of(name, run.values(name)) for name in sample.compared_names}
 
 
 @pytest.mark.parametrize("name", list(algorithms()))
@@ -293,11 +293,50 @@ def test_the_part_has_the_samples_in_edges():
     assert np.array_equal(sample.graph.in_degrees[sample.rows], graph.in_degrees[sample.vertices])
 
 
-def test_stages_and_edges_that_no_output_needs_are_left_out():
-    traced, graph, _, _, sample = run_of("belief_propagation")
-    assert [stage.name for stage in traced.stages] == ["gather", "believe", "message"]
-    assert [stage.name for stage in sample.part.stages] == ["gather", "believe"]
+def messages_without_a_way_back(p):
+    """Write edges by what their sources receive in the same superstep; no edge is known to lead out of the sample."""
+    p.vertex("start", K)
+    p.vertex("x", K, start="start")
+    p.edge("w", K, start=1.0)
+
+    @p.over_edges(into="got", reduce="sum")
+    def gather(src, edge):
+        return edge.w * src.x
+
+    @p.over_vertices
+    def halve(v):
+        return {"x": 0.01 * v.got}
+
+    @p.over_edges(updates="w")
+    def message(src, edge):
+        return 0.01 * src.got + 0.1 * edge.w
+
+    p.repeat(4)
+    p.output("x", bound=1e-4)
+
+
+def test_stages_and_edges_that_nothing_compared_needs_are_left_out():
+    graph = rmat(scale=8, edge_factor=6, seed=3, symmetric=True)
+    traced, graph, _, _, sample = posed(program_of(messages_without_a_way_back), random_start, graph)
+    assert [stage.name for stage in traced.stages] == ["gather", "halve", "message"]
+    assert [stage.name for stage in sample.part.stages] == ["gather", "halve"]
     assert sample.graph.num_edges == int(graph.in_degrees[sample.vertices].sum())  # none back to the in-neighbours
+
+
+def test_wrong_messages_are_found_on_the_edges_out_of_the_sample():
+    """Beliefs are made from the messages of the superstep before, so that wrong ones agree with their own beliefs."""
+    traced, graph, inputs, run, sample = run_of("belief_propagation")
+    assert sample.leaving == ("msg",)
+    sources = graph.csr.row_of_edge[sample.results("msg")]
+    assert np.array_equal(np.unique(sources), sample.vertices[graph.out_degrees[sample.vertices] > 0])
+    run.run(2)
+    before = state(run, traced)
+    run.run(1)
+    right = results(run, sample, traced)
+    wrong = right["msg"] * np.where(np.arange(len(right["msg"])) == 7, 1.01, 1.0)[:, None]
+    for messages, ok in ((right["msg"], True), (wrong, False), (right["msg"][::-1], False)):
+        after = {**right, "msg": messages}
+        assert sample.compared(inputs, 3, parts(sample, before), after).ok == ok
 
 
 def answers_on_edges(p):
