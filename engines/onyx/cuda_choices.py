@@ -10,8 +10,8 @@ from engines.onyx.cuda_fused_next_superstep import fused_next_superstep
 from engines.onyx.cuda_kernels import Choices
 from engines.onyx.cuda_panels import panel_of
 from engines.onyx.policy import small_degrees
-from harness.api import TeamShape, fold_groups, unfolded
-from harness.api.cuda import CudaSetting, DeviceLayout, KeptAccumulators, Thresholds, flips_of
+from harness.api import fold_groups, unfolded
+from harness.api.cuda import CudaSetting, DeviceLayout, KeptAccumulators, TeamShape, Thresholds, flips_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

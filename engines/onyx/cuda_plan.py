@@ -16,8 +16,8 @@ from engines.onyx.cuda_push import PushKernels
 from engines.onyx.cuda_tracking_policy import pausing_of
 from engines.onyx.policy import DEFAULT, Policy, teams_of_vertex
 from engines.onyx.resolve import resolve, sums_matrices
-from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, Place, change_driven
-from harness.api.cuda import LoweredProgram, Over, PlanDraft, refusal, table, work
+from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven
+from harness.api.cuda import LoweredProgram, Over, Place, PlanDraft, refusal, table, work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engines.onyx.policy import DEFAULT, Policy, small_degrees
-from harness.api import EdgeReduce, TeamShape
+from harness.api import EdgeReduce
 
 if TYPE_CHECKING:
     from engines.onyx.schedule import OnyxSchedule
@@ -30,6 +30,8 @@ def resolve(
         schedule = replace(schedule, dense_share=share)
     if device.kind == "cpu":
         return schedule
+    from harness.api.cuda import TeamShape
+
     return replace(
         schedule,
         pipeline=True if schedule.pipeline is None else schedule.pipeline,

@@ -29,7 +29,7 @@ from harness.contract import (
     options_of,
     schedule_text,
 )
-from harness.edge_places import Place, edges_option
+from harness.edge_places import edges_option
 from harness.facts import DeviceFacts, GraphFacts
 from harness.hookspecs import hookimpl
 from harness.per_device import PerDevice
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
         reads,
     )
     from harness.language.reference import segment_reduce
-    from harness.lowering.cuda.layout import TeamShape
     from harness.lowering.log_products import products_as_sums
 
 _HOME = {
@@ -78,7 +77,6 @@ _HOME = {
     "harness.language.initial_state": "initial_values",
     "harness.language.program": "EdgeReduce EdgeStep EdgeUpdate GraphReduce Property Stage VertexStep reads",
     "harness.lowering.log_products": "products_as_sums",
-    "harness.lowering.cuda.layout": "TeamShape",
 }
 _LAZY = {name: module for module, names in _HOME.items() for name in names.split()}
 
@@ -93,8 +91,8 @@ __all__ = [
     "ELEMENTWISE", "Algorithm", "AlgorithmSpec", "Arrays", "Criterion", "Device", "DeviceFacts", "Direction",
     "EdgeReduce", "EdgeStep", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression",
     "FoldGroup", "Graph", "GraphFacts", "GraphReduce", "GraphSpec", "Inputs", "InvalidInput", "K", "LanguageError",
-    "No", "Operations", "PerDevice", "Phases", "Place", "Program", "Property", "RunStatistics", "ScheduleError",
-    "Settling", "Stage", "Superstep", "TeamShape", "Unsupported", "VertexStep", "Yes", "change_driven", "concrete",
+    "No", "Operations", "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError",
+    "Settling", "Stage", "Superstep", "Unsupported", "VertexStep", "Yes", "change_driven", "concrete",
     "constant", "cuda_unavailable", "edges_option", "fold_groups", "hookimpl", "initial_values", "mutable",
     "option", "options_of", "products_as_sums", "read", "reads", "schedule_text", "segment_reduce", "substitute",
     "unfolded", "walk", "watched",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.device.cuda import blocks_of_multiprocessor, registers_of
+from harness.edge_places import Place
 from harness.facts import Degrees
 from harness.language.analysis import Delta
 from harness.language.criterion import PROPAGATED_SHARE, TEST_EVERY
@@ -37,7 +38,7 @@ __all__ = [
     "CUDA", "IDENTITY", "PROPAGATED_SHARE", "TEST_EVERY", "Bounds", "Combined", "CudaBuffer", "CudaEngine",
     "CudaExecutor", "CudaKernel", "CudaKernelBuilder", "CudaPlan", "CudaRun", "CudaSetting", "Degrees", "Delta",
     "DeviceLayout", "DeviceStore", "KeptAccumulators", "Launch", "Listed", "Loop", "LoweredProgram", "Measuring",
-    "Over", "PanelLayout", "Pieces", "PlanDraft", "RunState", "TeamShape", "ThreadPlanner", "Thresholds",
+    "Over", "PanelLayout", "Pieces", "Place", "PlanDraft", "RunState", "TeamShape", "ThreadPlanner", "Thresholds",
     "Tracking", "TrackingPolicy", "Value", "blocks_of_multiprocessor", "by_side", "collect_change", "combine_threads",
     "composed_writes", "constants_by_source", "cuda_write_back", "exchanged", "flips_of", "frontier", "live_after",
     "named_apart", "queue_ahead", "refusal", "registers_of", "summand", "table", "thread_builder", "thread_setting",

@@ -21,7 +21,7 @@ from engines.pullbaseline.simdx.bulk import fused_superstep
 from engines.pullbaseline.simdx.resolve import resolve
 from engines.pullbaseline.simdx.sources import made_at_sources
 from engines.pullbaseline.simdx.tasks import SIZES, WORDS, WORKERS, TaskFunctions, task_kernels
-from harness.api import No, Place
+from harness.api import No
 from harness.api.cuda import (
     Combined,
     Listed,
@@ -29,6 +29,7 @@ from harness.api.cuda import (
     Measuring,
     Over,
     Pieces,
+    Place,
     PlanDraft,
     ThreadPlanner,
     Thresholds,

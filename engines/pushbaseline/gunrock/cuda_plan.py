@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from engines.pushbaseline.gunrock.resolve import resolve
 from harness.api import (
     No,
-    Place,
     change_driven,
 )
 from harness.api.cuda import (
@@ -22,6 +21,7 @@ from harness.api.cuda import (
     KeptAccumulators,
     LoweredProgram,
     Over,
+    Place,
     ThreadPlanner,
     Thresholds,
     collect_change,
