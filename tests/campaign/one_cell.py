@@ -1,4 +1,4 @@
-"""Run one cell in this process, as its child process does, and make its record, as the parent does."""
+"""Run one cell in this process, as its child process does; make its record, as the parent does, or only its report."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from harness.campaign import child, job
 from harness.campaign.cell import resolve_cell
 from harness.campaign.child_report import ChildReport
 from harness.campaign.process import Ending
+from harness.campaign.reference import compute
 from harness.campaign.work_folder import WorkFolder
 from harness.plugins import load_plugins
 from harness.records import read_record
@@ -52,8 +53,7 @@ def record_of(monkeypatch, tmp_path):
         work = WorkFolder(tmp_path / f"work-{number}")
         module.Engine = engine
         cell = dataclasses.replace(known, **changes)
-        with work.report.open("ab", buffering=0) as file:
-            child.run_cell(cell, ChildReport(file), work.made, _GIGABYTE)
+        _run(cell, work)
         assignment = job.Assignment(cell, "sweep", "key", tmp_path / f"cell-{number}", "none")
         ending = Ending(0, None, 1.0, 0)
         fields, damaged = work.reported()
@@ -65,6 +65,45 @@ def record_of(monkeypatch, tmp_path):
     yield run
     for name in [name for name in sys.modules if name.startswith("onyx_fakes")]:
         del sys.modules[name]
+
+
+@pytest.fixture
+def report_of(monkeypatch, tmp_path):
+    """Return the report of a cell's process, run in this process: ``report_of(Engine, name, config, key=value)``.
+
+    The class takes the place of the installed engine ``name``. ``config`` is added to that of the tests of cells, and
+    the fields ``key=value`` to the cell.
+    """
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("harness.campaign.device_use.device_lock", lambda *_, **__: nullcontext())
+    registry = load_plugins()
+    monkeypatch.setattr(child, "load_plugins", lambda *_, **__: registry)
+    monkeypatch.setattr(
+        "harness.campaign.reference_process.Referee.__call__", lambda self, problem, kind: compute(problem, kind)
+    )
+    module = ModuleType(_MODULE)
+    monkeypatch.setitem(sys.modules, _MODULE, module)
+
+    def run(engine, name, config, **changes):
+        module.Engine = engine
+        known = registry.engine(name)
+        cell = resolve_cell(copy.deepcopy(CONFIG) | {"engine": {"name": name}} | config, registry)
+        monkeypatch.setitem(registry.engines, name, dataclasses.replace(known, factory=f"{_MODULE}:Engine"))
+        work = WorkFolder(tmp_path / f"work-{len(list(tmp_path.iterdir()))}")
+        _run(dataclasses.replace(cell, **changes), work)
+        monkeypatch.setitem(registry.engines, name, known)
+        fields, damaged = work.reported()
+        work.close()
+        assert not damaged
+        return fields
+
+    return run
+
+
+def _run(cell, work):
+    """Run a cell's process in this one."""
+    with work.report.open("ab", buffering=0) as file:
+        child.run_cell(cell, ChildReport(file), work.made, _GIGABYTE)
 
 
 def _fakes():

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import functools
 import math
-import sys
-from contextlib import nullcontext
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from harness.algorithms.sgd_mf import SGDMatrixFactorisation
-from harness.campaign import child
-from harness.campaign.cell import resolve_cell
-from harness.campaign.child_report import ChildReport
 from harness.campaign.random_orders import RUNS, interval, metrics_in_random_orders
-from harness.campaign.work_folder import WorkFolder
 from harness.contract import Engine, RunStatistics, Superstep, Yes
 from harness.graph.generators import random_ratings
 from harness.language import trace
 from harness.language.reference import ReferenceRun
-from harness.plugins import load_plugins
-from tests.campaign.test_cell import CONFIG
-from tests.campaign.test_whole_runs import compute_here
+from tests.campaign.one_cell import report_of  # noqa: F401  a fixture
 
-_MODULE = "onyx_engine_in_place"
 SUPERSTEPS = 3
 
 
@@ -115,35 +104,17 @@ class TellsNone(InOrder):
 
 
 @pytest.fixture
-def fields_of(monkeypatch, tmp_path):
-    """Return the report of a cell's process, run in this process: ``fields_of(Engine, key=value)``."""
-    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("harness.campaign.device_use.device_lock", lambda *_, **__: nullcontext())
-    registry = load_plugins()
-    monkeypatch.setattr(child, "load_plugins", lambda *_, **__: registry)
-    monkeypatch.setattr("harness.campaign.reference_process.Referee.__call__", compute_here)
-    module = ModuleType(_MODULE)
-    monkeypatch.setitem(sys.modules, _MODULE, module)
-    known = registry.engine("scipy")
+def fields_of(report_of):  # noqa: F811
+    """Return the report of a cell: ``fields_of(Engine, key=value)``, with parameters of the algorithm."""
 
     def run(engine, validate=True, **parameters):
-        module.Engine = engine
-        config = copy.deepcopy(CONFIG) | {
-            "engine": {"name": "scipy"}, "features": 2, "validate": validate,
+        config = {
+            "features": 2, "validate": validate,
             "algorithm": {"name": "sgd_mf", "alpha": 0.1, "epochs": SUPERSTEPS, "holdout": 0.2, **parameters},
             "graph": {"name": "ratings_random", "users": 20, "items": 15, "num_ratings": 130},
             "measure": {"repetitions": 2, "budget_s": 1e-6, "warmup_s": 1e-6},
         }  # fmt: skip
-        registry.engines["scipy"] = known
-        cell = resolve_cell(config, registry)
-        registry.engines["scipy"] = dataclasses.replace(known, factory=f"{_MODULE}:Engine")
-        work = WorkFolder(tmp_path / f"work-{len(list(tmp_path.iterdir()))}")
-        with work.report.open("ab", buffering=0) as file:
-            child.run_cell(cell, ChildReport(file), work.made, 1 << 30)
-        fields, damaged = work.reported()
-        work.close()
-        assert not damaged
-        return fields
+        return report_of(engine, "scipy", config)
 
     return run
 

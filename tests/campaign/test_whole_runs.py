@@ -5,66 +5,34 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
-import sys
-from contextlib import nullcontext
-from types import ModuleType
 
 import numpy as np
 import pytest
 
 from engines.libraries.krylov_engine import KrylovEngine
 from engines.libraries.scipy_graph_engine import ScipyGraphEngine
-from harness.campaign import child, measurement
+from harness.campaign import measurement
 from harness.campaign.accuracy import Distance, loosest_within
 from harness.campaign.cell import Warm, resolve_cell
-from harness.campaign.child_report import ChildReport
 from harness.campaign.preflight import refusal
-from harness.campaign.work_folder import WorkFolder
 from harness.contract import RunStatistics, Unsupported
 from harness.plugins import load_plugins
+from tests.campaign.one_cell import report_of  # noqa: F401  a fixture
 from tests.campaign.test_cell import CONFIG
-
-_MODULE = "onyx_solver_under_test"
 
 
 @pytest.fixture
-def fields_of(monkeypatch, tmp_path):
-    """Return the report of a cell's process, run in this process: ``fields_of(Engine, algorithm, key=value)``."""
-    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("harness.campaign.device_use.device_lock", lambda *_, **__: nullcontext())
-    registry = load_plugins()
-    monkeypatch.setattr(child, "load_plugins", lambda *_, **__: registry)
-    monkeypatch.setattr("harness.campaign.reference_process.Referee.__call__", compute_here)
-    module = ModuleType(_MODULE)
-    monkeypatch.setitem(sys.modules, _MODULE, module)
-    known = registry.engine("krylov")
+def fields_of(report_of):  # noqa: F811
+    """Return the report of a cell: ``fields_of(Engine, algorithm, key=value)``."""
 
     def run(engine, algorithm="pagerank", **changes):
-        module.Engine = engine
-        config = copy.deepcopy(CONFIG)
-        config |= {
-            "engine": {"name": "krylov"}, "algorithm": {"name": algorithm}, "features": 2,
-            "graph": {"name": "rmat", "scale": 6, "edge_factor": 4},
+        config = {
+            "algorithm": {"name": algorithm}, "features": 2, "graph": {"name": "rmat", "scale": 6, "edge_factor": 4},
             "measure": {"repetitions": 6, "budget_s": 1e-6, "warmup_s": 1e-6},
         }  # fmt: skip
-        registry.engines["krylov"] = known
-        cell = dataclasses.replace(resolve_cell(config, registry), **changes)
-        registry.engines["krylov"] = dataclasses.replace(known, factory=f"{_MODULE}:Engine")
-        work = WorkFolder(tmp_path / f"work-{len(list(tmp_path.iterdir()))}")
-        with work.report.open("ab", buffering=0) as file:
-            child.run_cell(cell, ChildReport(file), work.made, 1 << 30)
-        fields, damaged = work.reported()
-        work.close()
-        assert not damaged
-        return fields
+        return report_of(engine, "krylov", config, **changes)
 
     return run
-
-
-def compute_here(self, problem, kind):
-    from harness.campaign.reference import compute
-
-    compute(problem, kind)
 
 
 @pytest.mark.parametrize(("engine", "algorithm"), [(KrylovEngine, "pagerank"), (ScipyGraphEngine, "bfs")])

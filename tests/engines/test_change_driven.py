@@ -187,7 +187,10 @@ def settling(strategy, algorithm, graph_name, features):
 QUIETEST = {"push": 0.25, "gunrock": 0.25, "pull-sparse": 0.25, "pull": 0.5}
 
 
-@pytest.mark.parametrize(("graph_name", "features"), [("grid", 1), ("rmat", 1), ("chain", 1), pytest.param("chain", 4, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    ("graph_name", "features"),
+    [("grid", 1), ("rmat", 1), ("chain", 1), pytest.param("chain", 4, marks=pytest.mark.full)],
+)
 @pytest.mark.parametrize("strategy", CHANGE_DRIVEN)
 def test_edges_visited_fall_and_the_answer_stays(strategy, graph_name, features):
     engine, statistics, wanted = settling(strategy, "label_propagation", graph_name, features)
