@@ -26,11 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.language.algorithm import Allowance, Answer, Inputs
-from harness.language.analysis import factors
 from harness.language.program import Program
 from harness.language.reference import ReferenceRun
-from harness.language.residual import SLACK, distances
-from harness.language.rounding import RoundedRun, stopping
+from harness.language.residual import SLACK, distances, largest_distances
+from harness.language.rounding import RoundedRun, patterns, stopping
 
 if TYPE_CHECKING:
     from harness.graph import Graph
@@ -112,11 +111,9 @@ class _Maker:
             return self.values(run)
 
         whole = self.program, self.graph, self.features
-        worst = distances(exact, values(RoundedRun(*whole)))
+        bits = patterns(self.program, self.features)
+        worst = largest_distances(exact, (values(RoundedRun(*whole, bit=bit)) for bit in bits))
         apart = distances(exact, values(RoundedRun(*whole, apart=True)))
-        for bit in range((self.features - 1).bit_length() if factors(self.program) else 0):
-            lagging = distances(exact, values(RoundedRun(*whole, bit=bit)))
-            worst = {name: np.maximum(one, lagging[name]) for name, one in worst.items()}
         found = {}
         for name in exact:
             entries, totals = SLACK * _largest(np.maximum(worst[name], apart[name])), _sums(apart[name])

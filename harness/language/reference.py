@@ -235,6 +235,10 @@ class ReferenceRun:
         """Return the values of a vertex property that edges read from their sources."""
         return self._value[name].take(sources, axis=0)
 
+    def _first_factor(self, name: str, vertices: slice) -> Array:
+        """Return the values that products over in-edges start with."""
+        return self._value[name][vertices]
+
     def _received(self, stage: EdgeReduce, messages: Array, edges: slice) -> Array:
         """Return the messages as they enter a reduction."""
         return messages
@@ -268,7 +272,7 @@ class ReferenceRun:
                 continue
             found = segment_product(messages, offsets)
             if stage.initial is not None:
-                found = found.times(self._value[stage.initial.attribute[1]][vertices])
+                found = found.times(self._first_factor(stage.initial.attribute[1], vertices))
             product.set(vertices, found)
         if product is not None:
             self._product[stage.into] = product

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from harness.language.algorithm import Inputs
 from harness.language.program import Program
 from harness.language.reference import ReferenceRun
-from harness.language.rounding import RoundedRun, stopping
+from harness.language.rounding import RoundedRun, patterns, stopping
 from harness.language.validation import WITHIN, Comparison, allowed, within
 
 if TYPE_CHECKING:
@@ -24,12 +24,21 @@ DEVIATIONS = 3.0  # standard errors that a sum estimated from a sample may excee
 SLACK = 2.0  # factor on responses: the random signs are one pattern of many
 
 
-def responses(exact: Values, rounded: Values) -> dict[str, Array]:
+def responses(exact: Values, rounded: Iterable[Values]) -> dict[str, Array]:
     """Return the change of each result that float32 rounding and unsent values may cause.
 
-    It is ``SLACK`` times the distance of a run with injected errors from the exact run.
+    It is ``SLACK`` times the largest distance of runs with injected errors from the exact run.
     """
-    return {name: SLACK * found for name, found in distances(exact, rounded).items()}
+    return {name: SLACK * found for name, found in largest_distances(exact, rounded).items()}
+
+
+def largest_distances(exact: Values, others: Iterable[Values]) -> dict[str, Array]:
+    """Return the largest of :func:`distances` of several runs, entry by entry."""
+    found = {name: np.zeros(np.shape(values)) for name, values in exact.items()}
+    for other in others:
+        for name, distance in distances(exact, other).items():
+            np.maximum(found[name], distance, out=found[name])
+    return found
 
 
 def distances(exact: Values, other: Values) -> dict[str, Array]:
@@ -57,7 +66,8 @@ def residual(
         return {name: run.values(name) for name in state}
 
     exact = next_values(ReferenceRun(program, graph, features))
-    rounded = next_values(RoundedRun(program, graph, features, lag=1.0))
+    bits = patterns(program, features)
+    rounded = (next_values(RoundedRun(program, graph, features, lag=1.0, bit=bit)) for bit in bits)
     return at_rest(program, inputs, state, exact, responses(exact, rounded))
 
 

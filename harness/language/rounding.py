@@ -4,8 +4,9 @@ The model is independent of engines. Every operation has an error of one unit ro
 over the n in-edges of a vertex, in any order, has an error of up to (n - 1) u times the sum of the magnitudes (Higham,
 "Accuracy and Stability of Numerical Algorithms", 2002, sec. 4.2). A sequential sum of equal terms comes near this
 bound: all terms are rounded alike, so its error reaches n u / 4. Half of the bound is injected. A sum over all vertices
-is pairwise or in float64: (32 + log2 V) u. A linear system is solved with a componentwise backward error of (3 K + 1) u
-(sec. 10.1).
+is pairwise or in float64: (32 + log2 V) u. A product over in-edges is a sum of logarithms: the error of that sum,
+relative to the sum of the logarithms' magnitudes, is the relative error of the product. A linear system is solved with
+a componentwise backward error of (3 K + 1) u (sec. 10.1).
 
 A source may lag by a share of the tolerance, since change-driven schedules send only larger changes. So may a property
 of an edge. If it is one of the n factors of a product, it may lag by 1/n of that share, relative to its value. In real
@@ -18,9 +19,9 @@ equal errors of dividend and divisor cancel. The first two features have opposit
 since equal errors of all features cancel where rows are normalised. With ``apart``, every vertex has a random sign for
 its sums.
 
-The lag of a factor acts through differences between features. Where few features of a product are large, these may have
-the same random sign. Programs with factors that change are therefore also run with the signs of every ``bit`` of the
-features' indices: any two features have opposite signs in one of these runs.
+Errors and lags of factors act through differences between features. Where few features of a product are large, these
+may have the same random sign. Programs with products are therefore also run with the signs of every ``bit`` of the
+features' indices (:func:`patterns`): any two features have opposite signs in one of these runs.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ ROUNDINGS = {
     "add": 1, "sub": 1, "mul": 1, "outer": 1, "max_product": 1, "div": 2, "sqrt": 2, "without": 4,
     "exp": 4, "log": 4, "pow": 8,
 }  # fmt: skip
-FACTOR_ROUNDINGS = 4  # of a factor of a product over edges, whose logarithm is added
+FACTOR_ROUNDINGS = 4  # of a factor of a product over edges
+LOGARITHM_ROUNDINGS = 2  # of its logarithm, relative to that logarithm
 WHOLE_GRAPH_ROUNDINGS = 32
 SYMMETRIC = ("solve_spd", "inverse")
 
@@ -116,7 +118,7 @@ class RoundedRun(ReferenceRun):
 
     ``lag``: the share of the program's tolerance by which sources may lag (None: the largest share that engines may
     leave unsent). ``apart``: every vertex has its own random sign for its sums over in-edges. ``bit``: the
-    bit of a feature's index that gives the sign of its factors' lag (None: random signs).
+    bit of a feature's index that gives the sign of the errors and of the lag of its factors (None: random signs).
     """
 
     def __init__(
@@ -173,19 +175,28 @@ class RoundedRun(ReferenceRun):
             self._value[name] = off(value, self._factor_signs(name, value), lag)
 
     def _factor_signs(self, name: str, values: Array) -> Array:
-        """Return the signs of the lag of factors ``[1, ...]``: random ones, or a bit of the feature's index."""
+        """Return the signs of the errors of factors ``[1, ...]``: random ones, or a bit of the feature's index."""
         if self._bit is None or values.ndim == 1:
             return signs(name, values)
         features = np.arange(values.shape[1]).reshape(1, -1, *(1 for _ in values.shape[2:]))
         return np.where(features >> self._bit & 1, 1.0, -1.0)
 
     def _received(self, stage: EdgeReduce, messages: Array, edges: slice) -> Array:
-        if stage.reducer not in ("sum", "prod"):
-            return messages
-        factors = stage.reducer == "prod"
-        roundings = FACTOR_ROUNDINGS if factors else self._roundings[self._destinations[edges]]
-        roundings = np.reshape(roundings, (-1,) + (1,) * (messages.ndim - 1))
-        return off(messages, np.multiply(roundings, UNIT), factor=signs(stage.name, messages))
+        vertices = self._destinations[edges]
+        if stage.reducer == "sum":
+            roundings = self._roundings[vertices].reshape(-1, *(1 for _ in messages.shape[1:]))
+            return off(messages, roundings * UNIT, factor=signs(stage.name, messages))
+        return self._factor(stage.name, messages, vertices) if stage.reducer == "prod" else messages
+
+    def _first_factor(self, name: str, vertices: slice) -> Array:
+        return self._factor(name, super()._first_factor(name, vertices), vertices)
+
+    def _factor(self, name: str, values: Array, vertices: slice | Array) -> Array:
+        """Return factors of the products of ``vertices`` with the errors of their logarithms and of the sums of them."""
+        roundings = self._roundings[vertices].reshape(-1, *(1 for _ in values.shape[1:]))
+        logarithms = np.log(np.abs(values), where=values != 0, out=np.zeros(values.shape))
+        error = FACTOR_ROUNDINGS + (roundings + LOGARITHM_ROUNDINGS) * np.abs(logarithms)
+        return off(values, error * UNIT, factor=self._factor_signs(name, values))
 
     def _reduce_graph(self, stage: GraphReduce) -> None:
         super()._reduce_graph(stage)
@@ -193,6 +204,12 @@ class RoundedRun(ReferenceRun):
             value = self._value[stage.into]
             roundings = WHOLE_GRAPH_ROUNDINGS + np.log2(max(self.graph.num_vertices, 1))
             self._value[stage.into] = off(value, roundings * UNIT * signs(stage.name, value))
+
+
+def patterns(program: Program, features: int) -> list[int | None]:
+    """Return the values of ``bit`` that the responses of a program are the largest of."""
+    products = any(isinstance(stage, EdgeReduce) and stage.reducer == "prod" for stage in program.stages)
+    return [None, *range((features - 1).bit_length() if products else 0)]
 
 
 def off(values: Array, error: Array, magnitude: Array | None = None, factor: Array | None = None) -> Array:

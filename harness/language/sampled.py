@@ -26,7 +26,7 @@ from harness.language.part_of_graph import PartOfGraph
 from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Program, Stage
 from harness.language.reference import BLOCK_ELEMENTS, ReferenceRun, reads_reverse
 from harness.language.residual import Share, at_rest, responses
-from harness.language.rounding import RoundedRun
+from harness.language.rounding import RoundedRun, patterns
 from harness.language.sampled_stages import (
     determined,
     leaving,
@@ -344,7 +344,8 @@ class Sample:
             return {name: self._at_sample(name, run.values(name)) for name in names}
 
         exact = values(_PartRun(self.part, self.graph, features))
-        rounded = values(_RoundedPartRun(self.part, self.graph, features, lag=1.0))
+        bits = patterns(self.part, features)
+        rounded = (values(_RoundedPartRun(self.part, self.graph, features, lag=1.0, bit=bit)) for bit in bits)
         return exact, responses(exact, rounded)
 
     def _at_sample(self, name: str, values: NDArray[np.generic]) -> Array:

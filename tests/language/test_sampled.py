@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from harness.algorithms.belief_propagation import BeliefPropagation
 from harness.graph.generators import grid, rmat
 from harness.language import Algorithm, Inputs, K, outer, sampled, smallest, total, trace, where, whole_reductions
 from harness.language.reference import ReferenceRun
@@ -18,7 +19,6 @@ from tests.engines.programs import PROGRAMS, inputs_for, program_named
 
 def algorithms():
     from harness.algorithms.als import ALS
-    from harness.algorithms.belief_propagation import BeliefPropagation
     from harness.algorithms.bfs import BFS
     from harness.algorithms.label_propagation import LabelPropagation
     from harness.algorithms.manifold_ranking import ManifoldRanking
@@ -337,6 +337,37 @@ def test_wrong_messages_are_found_on_the_edges_out_of_the_sample():
     for messages, ok in ((right["msg"], True), (wrong, False), (right["msg"][::-1], False)):
         after = {**right, "msg": messages}
         assert sample.compared(inputs, 3, parts(sample, before), after).ok == ok
+
+
+def beliefs_in_float32(graph, phi, messages):
+    """Multiply by adding logarithms in float32, one in-edge after another."""
+    found = np.empty(phi.shape)
+    logarithms = np.log(messages.astype(np.float32))[graph.in_edge_ids]
+    for v, first in enumerate(np.log(phi.astype(np.float32))):
+        edges = slice(*graph.csc.offsets[v : v + 2])
+        summed = np.concatenate([first[None], logarithms[edges]]).cumsum(axis=0, dtype=np.float32)[-1]
+        belief = np.exp(summed - summed.max())
+        found[v] = belief / belief.sum()
+    return found
+
+
+@pytest.mark.parametrize("features", [4, 16])
+@pytest.mark.parametrize("smoothness", [1.0, 3.0])
+def test_products_may_have_the_errors_of_sums_of_logarithms_in_float32(features, smoothness):
+    algorithm = BeliefPropagation(vertices="drawn", smoothness=smoothness)
+    graph = algorithm.prepare_graph(rmat(scale=11, edge_factor=8, symmetric=True, seed=5))
+    traced, graph, inputs, run, sample = posed(trace(algorithm), algorithm.inputs, graph, features)
+    for _ in range(3):
+        run.run(1)
+        before = state(run, traced)
+        beliefs = beliefs_in_float32(graph, inputs.properties["phi"], before["msg"])
+        again = run.fork()
+        again.run(1)
+        exact = again.values("belief")
+        for error, ok in ((1, True), (-1, True), (30, False)):
+            after = {"belief": sample.results_of("belief", exact + error * (beliefs - exact))}
+            found = sample.compared(inputs, features, parts(sample, before), after)
+            assert found.ok == ok, found.detail
 
 
 def answers_on_edges(p):
