@@ -217,13 +217,14 @@ class Engine(ABC):
         the device.
         """
 
-    def ordered_superstep(self) -> Mapping[str, NDArray[np.integer[Any]]]:
+    def ordered_superstep(self) -> Mapping[str, NDArray[np.integer[Any]] | float]:
         """Run one superstep, and return the order in which steps that update both ends of edges took the edges.
 
         For each such step, by its name: all edges, by their positions in the CSR, int[E]. One edge after another in
-        this order gives the same values. The harness replays it in float64. It does not time this call, so that an
-        engine may observe here what it does not observe in :meth:`run`. An engine that supports such programs overrides
-        this. Raises EngineFailure if there is no such order.
+        this order gives the same values. The harness replays it in float64. A step with ``conflicts="lossy"`` may have
+        no such order; its value is then the share of updates of rows that were lost, a float, and the harness compares
+        metrics. It does not time this call, so that an engine may observe here what it does not observe in :meth:`run`.
+        An engine that supports such programs overrides this. Raises EngineFailure if there is no such order.
         """
         raise EngineFailure("this engine tells no order in which it updates both ends of edges; see ordered_superstep")
 

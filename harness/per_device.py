@@ -77,7 +77,7 @@ class PerDevice(Engine):
         """Run the prepared engine."""
         return self.prepared.run(max_supersteps)
 
-    def ordered_superstep(self) -> Mapping[str, NDArray[np.integer[Any]]]:
+    def ordered_superstep(self) -> Mapping[str, NDArray[np.integer[Any]] | float]:
         """Run one superstep of the prepared engine; return its orders of edges."""
         return self.prepared.ordered_superstep()
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.lonestar.cpu_locks import counters_of, passes_of, stamps_of
+from engines.lonestar.cpu_kernels import counters_of, passes_of, stamps_of
+from engines.lonestar.cpu_lossy import lost_share
 from engines.lonestar.cpu_plan import plan
 from engines.lonestar.orders import BatchTable
 from engines.lonestar.schedule import LonestarSchedule
@@ -58,13 +59,18 @@ class LonestarCpuEngine(CpuEngine):
         super().prepare(program, graph, features, device, phases)
         self.executor.loop = in_place_loop
         assert self.planned is not None
-        self.deterministic = not self.schedule.locks or self.planned.rules.threads == 1
+        self.deterministic = self.schedule.ordered_by_batches or self.planned.rules.threads == 1
         self._steps = [stage.name for stage in program.stages if isinstance(stage, EdgeStep)]
 
-    def ordered_superstep(self) -> Mapping[str, NDArray[np.integer[Any]]]:
-        """Run one superstep; return the order of batches, or one that locks have led to (:mod:`.stamps`)."""
+    def ordered_superstep(self) -> Mapping[str, NDArray[np.integer[Any]] | float]:
+        """Run one superstep; return the order of batches, or one that locks have led to (:mod:`.stamps`).
+
+        Without locks, the share of updates that were lost.
+        """
         assert self.planned is not None
-        if not self.schedule.locks:
+        if self.schedule.order == "hogwild":
+            return self._lossy_superstep()
+        if self.schedule.ordered_by_batches:
             self.run(1)
             order = self.executor.store.table(BatchTable(self.planned.schedule)).batches.edges
             return dict.fromkeys(self._steps, order)
@@ -81,11 +87,23 @@ class LonestarCpuEngine(CpuEngine):
             found[step] = serial_order(graph.csr.row_of_edge, graph.csr.neighbours, stamps)
         return found
 
+    def _lossy_superstep(self) -> dict[str, float]:
+        arrays, graph = self.executor.memory.arrays, self.executor.store.graph
+        for step in self._steps:
+            arrays[counters_of(step)] = np.zeros(graph.num_vertices, np.int32)
+        self.run(1)
+        degrees = np.diff(graph.csr.offsets) + np.diff(graph.csc.offsets)
+        found = {step: lost_share(degrees, arrays[counters_of(step)]) for step in self._steps}
+        arrays |= {counters_of(step): np.zeros(0, np.int32) for step in self._steps}
+        return found
+
     def explain(self) -> str:
         """Return the schedule, the generated source, and, once it is prepared, the batches or passes."""
         if self._executor is None or self.planned is None:
             return super().explain()
-        if not self.schedule.locks:
+        if self.schedule.order == "hogwild":
+            return super().explain()
+        if self.schedule.ordered_by_batches:
             sizes = self.executor.store.table(BatchTable(self.planned.schedule)).batches.sizes
             largest, median = int(sizes.max(initial=0)), float(np.median(sizes)) if len(sizes) else 0.0
             told = f"{len(sizes):,} batches of {largest:,} edges at most, {median:,.0f} in the median"

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.lonestar.cpu_kernels import counters_of, lock_arrays, locked_kernel, passes_of, stamps_of
 from engines.lonestar.orders import INT64, shuffled
 from engines.lonestar.schedule import LonestarSchedule
 from harness.api import EdgeStep, EngineFailure, Graph, GraphFacts
-from harness.api.cpu import Holds, Kernel, KernelBuilder, PlanDraft, Rows, Run, Step, Table
+from harness.api.cpu import Holds, Kernel, PlanDraft, Rows, Run, Step, Table
 
 Array = NDArray[Any]
 
@@ -40,7 +41,8 @@ EDGE_LOCKED = """
 NODE_LOCKED = """
     @part
     missing = 0
-    for v in range(at(bounds, t), at(bounds, t + 1)):
+    for n in range(at(bounds, t), at(bounds, t + 1)):
+        v = {column}
         for i in range(at(in_offsets, v), at(in_offsets, v + 1)):
             if at(done, i):
                 continue
@@ -91,17 +93,44 @@ class FirstList(Table[Array]):
         """Return the bytes of the list."""
         return INT64 * graph.num_edges
 
+    def named(self, made: Array) -> dict[str, Array]:
+        """Return the list as kernels take it."""
+        return {"first_list": made}
+
+
+@dataclass(frozen=True)
+class HubColumns(Table[Array]):
+    """The columns of at least ``hub`` edges, the largest first, int64."""
+
+    hub: int
+
+    def of(self, graph: Graph) -> Array:
+        """Return the vertices."""
+        degrees = np.diff(graph.csc.offsets)
+        found = np.flatnonzero(degrees >= self.hub)
+        return found[np.argsort(-degrees[found], kind="stable")]
+
+    def nbytes(self, graph: GraphFacts) -> int:
+        """Return the bytes of the list."""
+        return INT64 * graph.in_degrees.between(self.hub)
+
+    def named(self, made: Array) -> dict[str, Array]:
+        """Return the list as kernels take it."""
+        return {"hubs": made}
+
 
 @dataclass(frozen=True)
 class LockedPass:
     """A step under an online schedule. ``first``: of the edge-locked passes; None: there are none.
 
-    ``node_locked``: a pass over columns comes first, and passes over columns follow if there are no others.
+    ``node_locked``: a pass over columns comes first, and passes over columns follow if there are no others. ``hubs``:
+    the columns, which then have passes until all of their edges are done; None: all.
     """
 
     name: str
     node_locked: bool
     first: FirstList | None
+    hubs: HubColumns | None = None
 
     def bound(self, run: Run) -> Step:
         """Return the step that runs passes until no edge is left."""
@@ -123,8 +152,8 @@ class Passes:
         waiting = self.first
         if plan.node_locked:
             arrays["done"][:] = False
-            left = self._node_passes(edges, once=waiting is not None)
-            if waiting is not None and left < edges:
+            done = self._node_passes(edges)
+            if waiting is not None and done:
                 finished = np.empty(edges, np.bool_)
                 finished[arrays["in_edge_ids"]] = arrays["done"]
                 waiting = waiting[~finished[waiting]]
@@ -135,17 +164,22 @@ class Passes:
             raise EngineFailure(f"{np.count_nonzero(arrays['locks'])} locks are held after all edges of {plan.name}")
         run.edges += edges
 
-    def _node_passes(self, edges: int, *, once: bool) -> int:
-        """Run passes over columns, only one if ``once``; return the number of edges that are left."""
-        run, left = self.run, edges
+    def _node_passes(self, edges: int) -> int:
+        """Run passes over columns: one if other passes follow, else until no edge is left; return the edges done."""
+        run, bounds = self.run, self.run.bounds
+        if self.plan.hubs is not None:
+            hubs = run.store.table(self.plan.hubs)
+            edges = int(np.diff(run.store.graph.csc.offsets)[hubs].sum())
+            bounds = np.linspace(0, len(hubs), min(run.rules.partition.most, len(hubs)) + 1).astype(np.int64)
+        once, left = self.first is not None and self.plan.hubs is None, edges
         while left:
-            parts = len(run.bounds) - 1
-            self._call(f"{self.plan.name}_nodes", parts, bounds=run.bounds)
+            parts = len(bounds) - 1
+            self._call(f"{self.plan.name}_nodes", parts, bounds=bounds)
             before, left = left, int(run.memory.arrays["left"][:parts].sum())
             self._check_progress(before, left)
             if once:
                 break
-        return left
+        return edges - left
 
     def _edge_passes(self, edges: Array) -> None:
         """Run passes over a list of edges until none is left."""
@@ -174,81 +208,38 @@ class Passes:
             raise EngineFailure(f"a pass of {self.plan.name} ran none of {before} edges: locks were left held")
 
 
-def stamps_of(step: str) -> str:
-    """Return the name of the array with the stamps of a step, int32[2 E]; empty while stamps are not taken."""
-    return f"stamps_{step}"
-
-
-def passes_of(step: str) -> str:
-    """Return the name of the array with the number of passes of a step in the last superstep, int64[1]."""
-    return f"passes_{step}"
-
-
-def counters_of(step: str) -> str:
-    """Return the name of the array with the next stamp of each vertex, int32[V]; empty while stamps are not taken."""
-    return f"counters_{step}"
-
-
 def plan_locked(draft: PlanDraft, stage: EdgeStep, schedule: LonestarSchedule) -> None:
-    """Add the kernels and the pass of a step under an online schedule."""
+    """Add the kernels and the pass of a step under a schedule with locks of vertices."""
     facts = draft.setting.facts
-    for name, dtype, length in (
-        ("locks", "int32", facts.num_vertices), ("left", "int64", draft.setting.partition.most),
-        (stamps_of(stage.name), "int32", 0), (counters_of(stage.name), "int32", 0), (passes_of(stage.name), "int64", 1),
-    ):  # fmt: skip
-        draft.array(name, Holds.WORK, "", dtype, length)
-    node_locked, first = schedule.order in ("nl", "hybrid"), None
+    lock_arrays(draft, stage.name, locks=facts.num_vertices, left=draft.setting.partition.most)
+    node_locked, first = schedule.order in ("nl", "hybrid", "owner"), None
+    hubs = HubColumns(schedule.hub) if schedule.hub is not None else None
     if node_locked:
         draft.array("done", Holds.WORK, "", "bool", facts.num_edges)
         draft.table(InEdgeIds())
-        draft.kernels.append(_node_kernel(draft, stage))
+        if hubs is not None:
+            draft.table(hubs)
+        draft.kernels.append(_node_kernel(draft, stage, hubs=hubs is not None))
     if schedule.order != "nl":
         first = FirstList(bool(schedule.shuffle), schedule.seed)
         draft.table(first)
         draft.table(Rows(incoming=False))
         draft.array("waiting", Holds.WORK, "", "int64", facts.num_edges)
         draft.kernels.append(_edge_kernel(draft, stage))
-    draft.passes.append(LockedPass(stage.name, node_locked, first))
+    draft.passes.append(LockedPass(stage.name, node_locked, first, hubs))
 
 
 def _edge_kernel(draft: PlanDraft, stage: EdgeStep) -> Kernel:
     ids = draft.setting.ids
     signature = [("waiting", "i64"), ("out_rows", ids), ("out_neighbours", ids)]
-    return _kernel(draft, stage, f"{stage.name}_edges", EDGE_LOCKED, signature, ("e", "csr_"))
+    return locked_kernel(draft, stage, f"{stage.name}_edges", EDGE_LOCKED, signature, ("e", "csr_"))
 
 
-def _node_kernel(draft: PlanDraft, stage: EdgeStep) -> Kernel:
+def _node_kernel(draft: PlanDraft, stage: EdgeStep, *, hubs: bool) -> Kernel:
     edge_ids = "ids32" if draft.setting.facts.num_edges <= 1 << 32 else "ids64"
     signature = [
         ("done", "flag"), ("in_offsets", "offsets"), ("in_neighbours", draft.setting.ids), ("in_edge_ids", edge_ids),
+        *([("hubs", "i64")] if hubs else []),
     ]  # fmt: skip
-    return _kernel(draft, stage, f"{stage.name}_nodes", NODE_LOCKED, signature, ("i", "csc_"))
-
-
-def _kernel(
-    draft: PlanDraft, stage: EdgeStep, name: str, template: str, signature: list[tuple[str, str]],
-    edge: tuple[str, str],
-) -> Kernel:  # fmt: skip
-    """Return a kernel that updates both ends of the edges that it locks; ``edge``: index and prefix of edge values."""
-    own = [("bounds", "i64"), ("left", "i64"), ("locks", "i32"), ("stamps", "i32"), ("counters", "i32")]
-    builder = KernelBuilder(name, draft.setting.program, draft.setting.layout, template, own + signature, dynamic=True)
-    builder.blocks["part"].line("stamping = len(stamps) > 0")
-    builder.blocks["stamp"].line("if stamping:").inner(
-        ["stamps[2 * e] = counters[u]", "stamps[2 * e + 1] = counters[v]", "counters[u] += 1", "counters[v] += 1"]
-    )
-    return updating(builder, stage, *edge)
-
-
-def updating(builder: KernelBuilder, stage: EdgeStep, edge: str, prefix: str) -> Kernel:
-    """Return the kernel whose block "edge" updates the vertices ``u`` and ``v``.
-
-    ``edge``, ``prefix``: the index of values of the edge, and the prefix of their arrays.
-    """
-    builder.bind("src", "edge", "u")
-    builder.bind("dst", "edge", "v")
-    builder.bind("edge", "edge", edge, prefix)
-    index = {"src": "u", "dst": "v"}
-    new = [builder.mapping.detached(value) for _, _, value in stage.values]
-    for (end, name, value), made in zip(stage.values, new, strict=True):
-        builder.store(f"vertex_{name}", index[end], value, made, "edge")
-    return builder.finish()
+    template = NODE_LOCKED.format(column="at(hubs, n)" if hubs else "n")
+    return locked_kernel(draft, stage, f"{stage.name}_nodes", template, signature, ("i", "csc_"))

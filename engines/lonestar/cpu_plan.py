@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engines.lonestar.cpu_locks import plan_locked, updating
+from engines.lonestar.cpu_blocks import plan_wavefront
+from engines.lonestar.cpu_kernels import updating
+from engines.lonestar.cpu_locks import plan_locked
+from engines.lonestar.cpu_lossy import plan_lossy
 from engines.lonestar.orders import BatchTable
-from engines.lonestar.schedule import LonestarSchedule
+from engines.lonestar.schedule import IN_BLOCKS, LOCKED, LonestarSchedule
 from harness.api import DeviceFacts, EdgeStep, GraphFacts, GraphReduce, No, Program, VertexStep, unfolded
 from harness.api.cpu import (
     CpuPlan,
@@ -45,11 +48,10 @@ def plan(
     policy: CpuPolicy,
 ) -> CpuPlan | No:  # fmt: skip
     """Return the plan of a traced program, or the reason why the schedule cannot run it."""
-    given = any(isinstance(stage, EdgeStep) and stage.order == "given" for stage in program.stages)
-    reason = refusal(program, graph, features) or schedule.refusal(given=given)
-    if reason:
-        return No(reason)
-    resolved = schedule.resolved(given=given)
+    found = resolve(program, schedule, graph, features)
+    if isinstance(found, No):
+        return found
+    resolved = found
     setting = CpuSetting.of(program, graph, features, device, unfolded, direction="push", policy=policy)
     draft = PlanDraft(setting)
     for group in setting.tracking.groups:
@@ -60,8 +62,17 @@ def plan(
             plan_vertices(draft, group)
         else:
             assert isinstance(stage, EdgeStep)
-            (plan_locked if resolved.locks else plan_batched)(draft, stage, resolved)
+            PLANNED.get(resolved.order, plan_batched)(draft, stage, resolved)
     return draft.finish("LonestarCpuEngine", resolved)
+
+
+def resolve(program: Program, schedule: LonestarSchedule, graph: GraphFacts, features: int) -> LonestarSchedule | No:
+    """Return the schedule with every option filled in, or the reason why it cannot run the program."""
+    steps = [stage for stage in program.stages if isinstance(stage, EdgeStep)]
+    given = any(step.order == "given" for step in steps)
+    serial = any(step.conflicts == "serial" for step in steps)
+    reason = refusal(program, graph, features) or schedule.refusal(given=given, serial=serial)
+    return No(reason) if reason else schedule.resolved(given=given, edges=graph.num_edges)
 
 
 def refusal(program: Program, graph: GraphFacts, features: int) -> str:
@@ -95,12 +106,16 @@ def plan_batched(draft: PlanDraft, stage: EdgeStep, schedule: LonestarSchedule) 
     """Add the kernel and the pass of a step under an offline schedule."""
     setting = draft.setting
     draft.table(BatchTable(schedule))
-    units = schedule.order == "blkdiag"
+    units = schedule.order in IN_BLOCKS
     signature = [
         ("batches", "i64"), *([("units", "i64")] if units else []), ("edge_order", "i64"),
         ("order_sources", setting.ids), ("order_destinations", setting.ids),
     ]  # fmt: skip
     template = BATCHED.format(edge=IN_UNITS if units else EACH)
-    builder = KernelBuilder(stage.name, setting.program, setting.layout, template, signature, batches="batches")
+    builder = KernelBuilder(stage.name, setting.program, setting.layout, template, signature, batches="batches",
+                            smallest_part=1 if schedule.order == "grid" else None)  # fmt: skip
     draft.kernels.append(updating(builder, stage, "e", "csr_"))
     draft.passes.append(BatchedPass(stage.name))
+
+
+PLANNED = {**dict.fromkeys(LOCKED, plan_locked), "wavefront": plan_wavefront, "hogwild": plan_lossy}

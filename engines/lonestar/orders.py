@@ -62,6 +62,16 @@ def batches_of(graph: Graph, schedule: LonestarSchedule) -> Batches:
             return by_key(repetition(rows, columns), rows - number)
         case "blkdiag":
             return block_diagonals(rows, number, schedule.block_rows, schedule.block_columns)
+        case "grid":
+            left = graph.bipartite[0] if graph.bipartite else graph.num_vertices
+            across = graph.num_vertices - left if graph.bipartite else graph.num_vertices
+            return strata(
+                rows,
+                number,
+                equal_blocks(rows, left, schedule.blocks),
+                equal_blocks(number, across, schedule.blocks),
+                schedule.blocks,
+            )
         case "levels":
             order = shuffled(graph.num_edges, schedule.seed) if schedule.shuffle else np.arange(graph.num_edges)
             groups = list(levels(rows, columns, order))
@@ -112,6 +122,29 @@ def block_diagonals(rows: Array, columns: Array, block_rows: int, block_columns:
     new_block = new_diagonal | (np.diff(block_row[edges]) != 0)
     units = _bounds(new_block, len(edges))
     return Batches(edges, np.searchsorted(units, _bounds(new_diagonal, len(edges))), units)
+
+
+def equal_blocks(vertex: Array, count: int, blocks: int) -> Array:
+    """Return the block of each of ``count`` vertices, ascending, int64[count]; blocks have about equally many edges.
+
+    ``vertex``: of each edge, counted from 0.
+    """
+    degrees = np.bincount(vertex, minlength=count)
+    middle = np.cumsum(degrees) - degrees / 2
+    return np.minimum(middle * blocks / max(1, len(vertex)), blocks - 1).astype(np.int64)
+
+
+def strata(rows: Array, columns: Array, block_of_row: Array, block_of_column: Array, blocks: int) -> Batches:
+    """Return ``blocks`` strata of blocks without a common block row or column; a unit is a block's edges, by row.
+
+    ``rows``, ``columns``: of each edge, both counted from 0. Empty blocks and strata are left out.
+    """
+    block_row = block_of_row[rows]
+    stratum = (block_of_column[columns] - block_row) % blocks
+    edges = np.lexsort((columns, rows, block_row, stratum))
+    new_stratum = np.diff(stratum[edges]) != 0
+    units = _bounds(new_stratum | (np.diff(block_row[edges]) != 0), len(edges))
+    return Batches(edges, np.searchsorted(units, _bounds(new_stratum, len(edges))), units)
 
 
 def matching_of_edges(rows: Array, columns: Array, num_vertices: int, order: Array) -> Array:
@@ -221,3 +254,54 @@ class BatchTable(Table[OrderedEdges]):
             "order_destinations": made.destinations, "batches": made.batches.batches,
         }  # fmt: skip
         return arrays if made.batches.units is None else {**arrays, "units": made.batches.units}
+
+
+@dataclass(frozen=True)
+class Wave:
+    """The blocks of a wavefront: their edges with both ends, row by row, and the order in which each row visits them.
+
+    ``bounds``: of the blocks' edges, int64[rows * columns + 1]. ``visits``: block columns, int64[rows * columns].
+    """
+
+    edges: Array
+    sources: Array
+    destinations: Array
+    bounds: Array
+    visits: Array
+
+
+@dataclass(frozen=True)
+class WaveTable(Table[Wave]):
+    """The blocks of a wavefront of ``rows`` block rows and twice as many block columns, so that some are free."""
+
+    rows: int
+    seed: int
+
+    @property
+    def columns(self) -> int:
+        """The number of block columns."""
+        return 2 * self.rows
+
+    def of(self, graph: Graph) -> Wave:
+        """Return the blocks; edges of a block are sorted by row."""
+        assert graph.bipartite is not None
+        left, right = graph.bipartite
+        rows, columns = graph.csr.row_of_edge.astype(np.int64), graph.csr.neighbours.astype(np.int64) - left
+        block_row = equal_blocks(rows, left, self.rows)[rows]
+        block = block_row * self.columns + equal_blocks(columns, right, self.columns)[columns]
+        edges = np.argsort(block, kind="stable")  # the CSR is sorted by row
+        bounds = np.searchsorted(block[edges], np.arange(self.rows * self.columns + 1))
+        random = np.random.default_rng(self.seed)
+        visits = np.concatenate([random.permutation(self.columns) for _ in range(self.rows)])
+        return Wave(edges, graph.csr.row_of_edge[edges], graph.csr.neighbours[edges], bounds.astype(np.int64), visits)
+
+    def nbytes(self, graph: GraphFacts) -> int:
+        """Return the bytes of the order, the ends, the bounds and the visits, at most."""
+        return 3 * INT64 * graph.num_edges + INT64 * (2 * self.rows * self.columns + 1)
+
+    def named(self, made: Wave) -> dict[str, Array]:
+        """Return the arrays as kernels take them."""
+        return {
+            "edge_order": made.edges, "order_sources": made.sources, "order_destinations": made.destinations,
+            "wave_bounds": made.bounds, "visits": made.visits,
+        }  # fmt: skip

@@ -1,4 +1,7 @@
-"""The schedules of Kaleem et al., "Synchronization Trade-offs in GPU Implementations of Graph Algorithms" (2016)."""
+"""The schedules of Kaleem et al., "Synchronization Trade-offs in GPU Implementations of Graph Algorithms" (2016).
+
+Some are of other systems: grid, wavefront, hogwild; levels and owner are ours.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,11 @@ class LonestarSchedule:
     - *nl* (node-locked): a thread takes a column with all its edges. It needs no lock for the column, and tries to lock
       the row of each edge. Every pass scans whole columns for edges that are left.
     - *hybrid* (sec. V.B): one pass of *nl*, then *el*.
+    - *owner*, which the paper lacks: *nl* for the columns of degree ``hub`` or more until all of their edges are done,
+      and *el* for the other edges. A hub is updated by one thread, which reads its row from the nearest memory.
+    - *wavefront* (cuMF_SGD, Xie et al. 2017): ``blocks`` block rows x twice as many block columns, each with about the
+      same number of edges. A thread takes a block row, visits its blocks in a random order drawn with ``seed``, and
+      tries to lock the block column of each.
 
     Offline (sec. III): batches of edges without a common end, with a barrier after each.
 
@@ -31,47 +39,80 @@ class LonestarSchedule:
       thread takes a whole block.
     - *levels*, which the paper lacks: the level of an edge is one more than the larger last level of its ends. The
       result is exactly that of the edges one after another.
+    - *grid* (DSGD, Gemulla et al. 2011; FPSG, Chin et al. 2015): ``blocks`` x ``blocks`` blocks with about the same
+      number of edges in each block row and column. In stratum s, block row i meets block column i + s; a thread takes a
+      whole block, and the same block rows in every stratum.
+
+    Lossy, without locks:
+
+    - *hogwild* (Niu et al. 2011; in batches as in cuMF_SGD): a thread takes ``batch`` edges of a random order at a time
+      and locks nothing. Updates of a row may be lost, which only programs with ``conflicts="lossy"`` accept.
 
     The barrier is the end of a launch. *agm_n* and *sgm* keep a block's columns in the shared memory of a GPU; a CPU
     has them in its caches. *agm_n* skips matchings without an edge in the block.
 
-    ``shuffle``: *el*, *hybrid* and *levels* take the edges in a random order, drawn with ``seed``, not in that of the
-    CSR. None: they do, as in the paper, except for a program that fixes the order.
+    ``shuffle``: *el*, *hybrid*, *owner*, *levels* and *hogwild* take the edges in a random order, drawn with ``seed``,
+    not in that of the CSR. None: they do, as in the paper, except for a program that fixes the order.
     """
 
-    order: Literal["el", "nl", "hybrid", "agm_e", "agm_n", "sgm", "diag", "blkdiag", "levels"] = option(
-        "el", "which edges run at the same time: locks (el, nl, hybrid) or batches with barriers (the others)"
-    )
+    order: Literal[
+        "el", "nl", "hybrid", "owner", "wavefront", "agm_e", "agm_n", "sgm", "diag", "blkdiag", "levels", "grid",
+        "hogwild",
+    ] = option(
+        "el", "which edges run at the same time: locks (el, nl, hybrid, owner, wavefront), none (hogwild), or batches"
+    )  # fmt: skip
     shuffle: bool | None = option(None, "take the edges in a random order (null: the default of the order)")
     seed: int = option(0, "seed of the random order", within="[0, inf)")
     nodes: int = option(1024, "columns in a block of agm_n and sgm", within="[1, inf)")
     block_rows: int = option(2, "rows in a block of blkdiag", within="[1, inf)")
     block_columns: int = option(2, "columns in a block of blkdiag", within="[1, inf)")
+    blocks: int = option(16, "block rows of grid and wavefront", within="[1, inf)")
+    hub: int | None = option(
+        None, "degree from which owner takes a column (null: by the number of edges)", within="[1, inf)"
+    )
+    batch: int = option(256, "consecutive edges that a thread of hogwild takes", within="[1, inf)")
 
     @property
-    def locks(self) -> bool:
-        """Whether edges that run at the same time may have a common end, which locks protect."""
-        return self.order in LOCKED
+    def ordered_by_batches(self) -> bool:
+        """Whether batches fix the order: edges that run at the same time have no common end."""
+        return self.order in BATCHED
 
     @property
     def of_sides(self) -> bool:
         """Whether the schedule distinguishes rows and columns, which must then be different vertices."""
-        return self.order not in ("el", "agm_e", "levels")
+        return self.order not in ("el", "agm_e", "levels", "hogwild")
 
-    def resolved(self, *, given: bool) -> LonestarSchedule:
-        """Return the schedule with every option filled in; ``given``: the program fixes the order of edges."""
-        shuffles = self.order in SHUFFLED
-        return replace(self, shuffle=(not given if self.shuffle is None else self.shuffle) if shuffles else None)
+    def resolved(self, *, given: bool, edges: int = 0) -> LonestarSchedule:
+        """Return the schedule with every option filled in.
 
-    def refusal(self, *, given: bool) -> str:
-        """Return why the schedule cannot run a program; ``given``: the program fixes the order of edges."""
+        ``given``: the program fixes the order of edges. ``edges``: their number.
+        """
+        shuffle = (not given if self.shuffle is None else self.shuffle) if self.order in SHUFFLED else None
+        hub = (self.hub or max(LEAST_HUB, edges // HUBS)) if self.order == "owner" else None
+        return replace(self, shuffle=shuffle, hub=hub)
+
+    def refusal(self, *, given: bool, serial: bool = True) -> str:
+        """Return why the schedule cannot run a program.
+
+        ``given``: the program fixes the order of edges. ``serial``: it accepts no lost updates.
+        """
         if self.shuffle is not None and self.order not in SHUFFLED:
             return f"schedule option shuffle has no meaning for order={self.order}; leave it unset"
         if given and (self.order != "levels" or self.shuffle):
             return "the program runs edges in the order of the CSR; use order=levels, without shuffle"
+        if self.hub is not None and self.order != "owner":
+            return f"schedule option hub has no meaning for order={self.order}; leave it unset"
+        if serial and self.order == "hogwild":
+            return (
+                "order=hogwild may lose updates of a row, and the program accepts no lost updates; use another order, "
+                "or conflicts=lossy"
+            )
         return ""
 
 
-LOCKED = ("el", "nl", "hybrid")
-BATCHED = ("agm_e", "agm_n", "sgm", "diag", "blkdiag", "levels")
-SHUFFLED = ("el", "hybrid", "levels")
+LOCKED = ("el", "nl", "hybrid", "owner", "wavefront")
+BATCHED = ("agm_e", "agm_n", "sgm", "diag", "blkdiag", "levels", "grid")
+IN_BLOCKS = ("blkdiag", "grid")  # whose units are blocks of edges
+SHUFFLED = ("el", "hybrid", "owner", "levels", "hogwild")
+# A column with more than one of HUBS of all edges keeps a thread busy while thousands of others wait for its lock.
+HUBS, LEAST_HUB = 4096, 256

@@ -303,7 +303,7 @@ def _values(
     )  # fmt: skip
     steps = len(timing.statistics.supersteps) if engine.stepwise else None
     if ordered is not None:
-        report.tell(metrics_by_superstep=ordered.metrics)
+        report.tell(metrics_by_superstep=ordered.metrics, lost_updates=ordered.lost)
     return Solved(values, settled, steps, checked, cold, timing, marks, sample, evidence, ordered)
 
 

@@ -151,8 +151,11 @@ class GuardedEngine(Engine):
             seconds = clock.perf_counter() - began
         return seconds, self._checked_statistics(statistics, max_supersteps)
 
-    def ordered_superstep(self) -> dict[str, NDArray[Any]]:
-        """Run one superstep; return an order for every step that updates both ends of edges: each edge once."""
+    def ordered_superstep(self) -> dict[str, NDArray[Any] | float]:
+        """Run one superstep; return an order for every step that updates both ends of edges: each edge once.
+
+        For a lossy step it may be the share of lost updates instead.
+        """
         with self.use.shared():
             found: object = self._engine.ordered_superstep()
         if not isinstance(found, Mapping):
@@ -160,10 +163,15 @@ class GuardedEngine(Engine):
         if self._problem is None:
             return dict(found)
         program, graph, _ = self._problem
-        names = [step.name for step in edge_steps(program)]
-        if sorted(found) != sorted(names):
-            raise malformed("ordered_superstep(): the names", sorted(found), f"{sorted(names)}")
-        return {name: _order(f"ordered_superstep()[{name!r}]", found[name], graph.num_edges) for name in names}
+        steps = {step.name: step for step in edge_steps(program)}
+        if sorted(found) != sorted(steps):
+            raise malformed("ordered_superstep(): the names", sorted(found), f"{sorted(steps)}")
+        return {
+            name: _share(f"ordered_superstep()[{name!r}]", found[name])
+            if step.conflicts == "lossy" and isinstance(found[name], float)
+            else _order(f"ordered_superstep()[{name!r}]", found[name], graph.num_edges)
+            for name, step in steps.items()
+        }
 
     def values(self, name: str) -> NDArray[Any]:
         """Return the engine's array as a plain array of the dtype and the shape that the program declares."""
@@ -334,6 +342,13 @@ def _order(field: str, order: object, edges: int) -> NDArray[Any]:
         missing, again = np.count_nonzero(times == 0), np.count_nonzero(times > 1)
         raise MalformedAnswer(f"{field} leaves out {missing} edges and has {again} more than once")
     return plain
+
+
+def _share(field: str, value: object) -> float:
+    share = _finite(field, value, "a share from 0 to 1")
+    if not 0 <= share <= 1:
+        raise malformed(field, value, "a share from 0 to 1")
+    return share
 
 
 def _count(field: str, value: object) -> int:

@@ -7,6 +7,9 @@ The timed answers of a deterministic engine must equal those values too. The ord
 run. Their timed answers are compared by the algorithm's metrics: each must lie in the prediction interval of float64
 runs in random orders, widened by a share that the algorithm states. Too good a metric is as wrong as too bad a one: an
 edge that runs twice fits better.
+
+A lossy schedule has no order. The metrics of its run must lie in these intervals after supersteps 1, 2, 5, 10 and the
+last, and so must those of its timed answers after the last.
 """
 
 from __future__ import annotations
@@ -23,11 +26,11 @@ from numpy.typing import NDArray
 from harness.cache import CacheError
 from harness.campaign.guarded_engine import GuardedEngine, checked_metrics
 from harness.campaign.measurement import answer_of
-from harness.campaign.random_orders import RUNS, interval
+from harness.campaign.random_orders import RUNS, compared_supersteps, interval
 from harness.campaign.reference import in_random_orders
 from harness.language import InvalidInput
 from harness.language.program import edge_steps
-from harness.language.replay import Orders, replay
+from harness.language.replay import Told, lost_updates, replay
 from harness.language.validation import Comparison, compare
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
 Values = Mapping[str, NDArray[Any]]
 METHOD = "float64 in the engine's own order of edges"
+BY_METRICS = f"metrics of {RUNS} float64 runs in random orders"
 
 
 @dataclass(frozen=True)
@@ -48,10 +52,27 @@ class Ordered:
     """
 
     problem: Problem
-    orders: tuple[Orders, ...]
+    orders: tuple[Told, ...]
     values: Values
     metrics: Mapping[str, list[float]]
     deterministic: bool
+
+    @property
+    def lost(self) -> float | None:
+        """The largest share of updates that were lost in a superstep; None if every step has an order."""
+        return max((share for told in self.orders if (share := lost_updates(told)) is not None), default=None)
+
+    def check_float64(self) -> None:
+        """Raise InvalidInput if float64 diverges too, in the engine's own order or, without one, in random orders."""
+        if self.lost is None:
+            _ = self.exact
+            return
+        for name, runs in in_random_orders(self.problem).values.items():
+            if not np.isfinite(runs).all():
+                raise InvalidInput(
+                    f"{self.problem.program.name} diverges in float64, in random orders: {name} is not finite; lower "
+                    "its rates"
+                )
 
     @cached_property
     def exact(self) -> Values:
@@ -76,14 +97,26 @@ class Ordered:
 
         Raises InvalidInput if the timed answer cannot be compared.
         """
+        if self.lost is not None:
+            return self._by_metrics(values), BY_METRICS
         if not self.own.ok:
             return self.own, METHOD
         if self.deterministic:
             timed = compare(self.problem.program, values, self.exact)
             return max(self.own, timed, key=lambda one: (not one.ok, one.error)), METHOD
         inside = within_interval(self.problem, values)
-        method = f"{METHOD}; timed runs: metrics of {RUNS} float64 runs in random orders"
-        return (self.own if inside.ok else inside), method
+        return (self.own if inside.ok else inside), f"{METHOD}; timed runs: {BY_METRICS}"
+
+    def _by_metrics(self, values: Values) -> Comparison:
+        """Compare the metrics of this run in some supersteps, and those of a timed answer, with their intervals."""
+        timed = within_interval(self.problem, values)  # raises InvalidInput without metrics
+        every = [timed]
+        slack = self.problem.algorithm.interval_slack or 0.0
+        for name, runs in in_random_orders(self.problem).values.items():
+            for at, superstep in enumerate(compared_supersteps(self.problem.max_supersteps)):
+                met = self.metrics[name][superstep - 1] if name in self.metrics else math.nan
+                every.append(_inside(f"{name} after superstep {superstep}", met, runs[:, at], slack))
+        return max(every, key=lambda one: (not one.ok, one.excess))
 
     @property
     def first_not_finite(self) -> int | None:
@@ -96,7 +129,7 @@ def run_in_order(engine: GuardedEngine, cell: Cell, problem: Problem) -> Ordered
     """Run all supersteps in orders that the engine tells; None for programs without steps in place."""
     if not edge_steps(problem.program):
         return None
-    orders: list[Orders] = []
+    orders: list[Told] = []
     rows: list[dict[str, float]] = []
     engine.reset(problem.inputs)
     for number in range(problem.max_supersteps):
@@ -134,7 +167,7 @@ def within_interval(problem: Problem, values: Values) -> Comparison:
             "metrics with an interval_slack; give validate=false, or an engine whose order does not vary"
         )
     found = checked_metrics(problem.algorithm.metrics(problem.given, values))
-    every = [_inside(name, found[name], runs, slack) for name, runs in expected.items()]
+    every = [_inside(name, found[name], runs[:, -1], slack) for name, runs in expected.items()]
     return max(every, key=lambda one: (not one.ok, one.excess))
 
 

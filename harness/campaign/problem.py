@@ -23,7 +23,7 @@ from harness.plugins import Registry
 if TYPE_CHECKING:
     from harness.graph import Graph
 
-Kind: TypeAlias = Literal["reference", "settled", "converged", "warm", "varied", "orders"]  # of a reference
+Kind: TypeAlias = Literal["reference", "settled", "converged", "warm", "varied", "sweeps"]  # of a reference
 Compute: TypeAlias = Callable[["Problem", Kind], None]
 
 

@@ -24,8 +24,15 @@ RUNS = 8  # in random orders
 CONFIDENCE = 0.9995  # of each end of the interval: a right answer is outside once in a thousand cells
 
 
+def compared_supersteps(supersteps: int) -> tuple[int, ...]:
+    """Return the supersteps, from 1, whose metrics are compared, the last of all included."""
+    return tuple(sorted({one for one in (1, 2, 5, 10) if one <= supersteps} | {supersteps}))
+
+
 def metrics_in_random_orders(problem: Problem) -> Answer:
-    """Return the metrics of float64 runs in random orders, float64 [RUNS] by name; empty without metrics.
+    """Return the metrics of float64 runs in random orders, by name; empty without metrics.
+
+    An array is float64 [RUNS, n], for the n :func:`compared_supersteps`.
 
     All runs are one run on as many copies of the graph: edges of several runs are then evaluated together, which is
     several times as fast. Programs that read the size of the graph, or reduce over it, are run one after another.
@@ -34,13 +41,17 @@ def metrics_in_random_orders(problem: Problem) -> Answer:
     whole |= any(name in BUILTIN_GRAPH for stage in problem.program.stages for _, name in reads(stage))
     seeds = list(range(RUNS))
     runs = [_answers(problem, [seed]) for seed in seeds] if whole else [_answers(problem, seeds)]
-    rows = [checked_metrics(problem.algorithm.metrics(problem.given, values)) for answers in runs for values in answers]
-    found = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    rated = [
+        [checked_metrics(problem.algorithm.metrics(problem.given, values)) for values in sweeps]
+        for answers in runs
+        for sweeps in answers
+    ]
+    found = {name: np.array([[one[name] for one in sweeps] for sweeps in rated]) for name in rated[0][0]}
     return Answer(found, f"metrics of {RUNS} float64 runs in random orders")
 
 
-def _answers(problem: Problem, seeds: Sequence[int]) -> list[dict[str, NDArray[Any]]]:
-    """Return the outputs of a run for each seed, on copies of the graph."""
+def _answers(problem: Problem, seeds: Sequence[int]) -> list[list[dict[str, NDArray[Any]]]]:
+    """Return the outputs of a run for each seed after each compared superstep, on copies of the graph."""
     program, graph, inputs = problem.program, problem.graph, problem.inputs
     tiled = {
         name: array if program.properties[name].place == "graph" else np.concatenate([array] * len(seeds))
@@ -49,11 +60,15 @@ def _answers(problem: Problem, seeds: Sequence[int]) -> list[dict[str, NDArray[A
     run = ReferenceRun(program, copies_of(graph, len(seeds)), problem.features)
     run.reset(Inputs(tiled, inputs.parameters))
     random = [np.random.default_rng(seed) for seed in seeds]
-    for _ in range(problem.max_supersteps):
+    compared = compared_supersteps(problem.max_supersteps)
+    found: list[list[dict[str, NDArray[Any]]]] = [[] for _ in seeds]
+    for number in range(1, problem.max_supersteps + 1):
         run.orders = {step.name: _orders(step.order, graph.num_edges, random) for step in edge_steps(program)}
         run.superstep()
-    values = {name: np.split(run.values(name), len(seeds)) for name in program.outputs}
-    return [{name: parts[copy] for name, parts in values.items()} for copy in range(len(seeds))]
+        values = {name: np.split(run.values(name), len(seeds)) for name in program.outputs}
+        for copy, sweeps in enumerate(found if number in compared else ()):
+            sweeps.append({name: parts[copy].copy() for name, parts in values.items()})
+    return found
 
 
 def _orders(order: EdgeOrder, edges: int, random: Sequence[np.random.Generator]) -> NDArray[Any]:

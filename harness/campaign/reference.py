@@ -82,8 +82,8 @@ def varied_answer(problem: Problem) -> Answer:
 
 
 def in_random_orders(problem: Problem) -> Answer:
-    """Return the metrics of float64 runs in random orders (:mod:`harness.campaign.random_orders`), by name."""
-    answer = _kept(problem, "orders")
+    """Return the metrics of float64 runs in random orders, by name (:mod:`harness.campaign.random_orders`)."""
+    answer = _kept(problem, "sweeps")
     assert answer is not None
     return answer
 
@@ -214,7 +214,7 @@ _METHODS: dict[Kind, Callable[[Problem], Answer | None]] = {
     "converged": _converged,
     "warm": _warm,
     "varied": _varied,
-    "orders": _orders,
+    "sweeps": _orders,
 }
 
 

@@ -24,7 +24,7 @@ from harness.graph.adjacency import frozen
 from harness.graph.slices import equal_in_slices
 from harness.language.algorithm import Inputs
 from harness.language.initial_state import note_checked
-from harness.language.replay import Orders
+from harness.language.replay import Told
 from harness.language.warm import kept_properties
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Varied:
     supersteps: int | None
     values: Mapping[str, NDArray[Any]]
     slow: str
-    orders: tuple[Orders, ...] = ()
+    orders: tuple[Told, ...] = ()
 
 
 def varied_inputs(program: Program, graph: Graph, inputs: Inputs, attempt: int = 0) -> Inputs:

@@ -69,7 +69,8 @@ def verdict(
 
 def _in_order(ordered: Ordered, values: Mapping[str, NDArray[Any]]) -> Verdict:
     """Return the verdict of a program with steps in place. Raises InvalidInput if float64 diverges too."""
-    for name in ordered.exact:
+    ordered.check_float64()
+    for name in ordered.values:
         lost = np.count_nonzero(~np.isfinite(values[name]))
         if lost:
             first = ordered.first_not_finite

@@ -62,7 +62,7 @@ class Finishing(Engine):
         synchronize(self._index)
         return statistics
 
-    def ordered_superstep(self) -> Mapping[str, NDArray[np.integer[Any]]]:
+    def ordered_superstep(self) -> Mapping[str, NDArray[np.integer[Any]] | float]:
         """Run one superstep of the engine, wait for the device, and return its orders of edges."""
         found = self._engine.ordered_superstep()
         synchronize(self._index)

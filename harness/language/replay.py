@@ -15,19 +15,27 @@ if TYPE_CHECKING:
     from harness.graph import Graph
 
 Orders = Mapping[str, NDArray[Any]]
+Told = Mapping[str, NDArray[Any] | float]  # by an engine; a float: the share of updates that were lost
+
+
+def lost_updates(told: Told) -> float | None:
+    """Return the largest share of lost updates of the steps of a superstep; None if all of them have an order."""
+    return max((one for one in told.values() if isinstance(one, float)), default=None)
 
 
 def replay(
-    program: Program, graph: Graph, features: int, inputs: Inputs, orders: Iterable[Orders]
+    program: Program, graph: Graph, features: int, inputs: Inputs, orders: Iterable[Told]
 ) -> dict[str, NDArray[Any]]:
     """Return the outputs after one superstep for each of ``orders``, in float64.
 
     An element of ``orders`` maps the name of a step in place to all edges, CSR positions [E], in the order of that
-    superstep (:meth:`harness.contract.Engine.ordered_superstep`).
+    superstep (:meth:`harness.contract.Engine.ordered_superstep`). Raises ValueError for a step without an order.
     """
     run = ReferenceRun(program, graph, features)
     run.reset(inputs)
     for order in orders:
-        run.orders = order
+        if lost_updates(order) is not None:
+            raise ValueError("a step that lost updates has no order that could be repeated")
+        run.orders = {name: one for name, one in order.items() if not isinstance(one, float)}
         run.superstep()
     return {name: run.values(name) for name in program.outputs}

@@ -286,6 +286,10 @@ class Record(TypedDict):
         dict[str, list[Number]],
         Meta(description="the metrics after each superstep of a run; empty for programs without steps in place"),
     ]
+    lost_updates: Annotated[
+        float | None,
+        Meta(description="largest share of lost updates of a superstep; null: all steps had an order of edges"),
+    ]
     marks: Annotated[list[Mark], Meta(description="why the times may differ from those of an idle machine")]
     artefacts: Annotated[list[str], Meta(description="names of the files in the record's folder")]
     environment: Environment

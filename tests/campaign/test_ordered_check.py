@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from harness.algorithms.sgd_mf import SGDMatrixFactorisation
-from harness.campaign.random_orders import RUNS, interval, metrics_in_random_orders
+from harness.campaign.ordered_check import BY_METRICS
+from harness.campaign.random_orders import RUNS, compared_supersteps, interval, metrics_in_random_orders
 from harness.contract import Engine, RunStatistics, Superstep, Yes
 from harness.graph.generators import random_ratings
 from harness.language import trace
@@ -56,7 +57,8 @@ class InOrder(Engine):
         return self.reference.orders
 
     def values(self, name):
-        return self.reference.values(name).astype(np.float32)
+        with np.errstate(over="ignore"):
+            return self.reference.values(name).astype(np.float32)
 
     def close(self):
         pass
@@ -97,6 +99,40 @@ class LosesAThirdWhenTimed(Varying):
             self.reference.orders = {"step": self.random.permutation(count)[count // 3 :]}
             self.reference.superstep()
         return statistics(self.graph, max_supersteps)
+
+
+class Lossy(Varying):
+    """Loses a share of the edges in every superstep."""
+
+    share = 0.004
+
+    def superstep(self):
+        count = self.graph.num_edges
+        self.reference.orders = {"step": self.random.permutation(count)[int(self.share * count) :]}
+        self.reference.superstep()
+
+    def ordered_superstep(self):
+        self.superstep()
+        return {"step": self.share}
+
+
+class LosesMost(Lossy):
+    share = 0.8
+
+
+class LosesMostWhenChecked(Lossy):
+    def ordered_superstep(self):
+        self.share = 0.8
+        return super().ordered_superstep()
+
+    def reset(self, inputs, state=None):
+        super().reset(inputs, state)
+        self.share = 0.004
+
+
+class SaysItLosesMore(Lossy):
+    def ordered_superstep(self):
+        return {"step": 1.5}
 
 
 class TellsNone(InOrder):
@@ -148,6 +184,34 @@ def test_a_wrong_engine_is_found(fields_of, engine):
     outcome, reason = WRONG[engine]
     fields = fields_of(engine)
     assert (fields["outcome"], reason in fields["reason"]) == (outcome, True), fields["reason"]
+
+
+def test_a_lossy_run_is_compared_by_metrics(fields_of):
+    fields = fields_of(Lossy, conflicts="lossy")
+    assert fields["outcome"] == "ok", fields["reason"]
+    assert fields["validation"]["against"] == BY_METRICS
+    assert fields["lost_updates"] == 0.004
+    assert fields_of(InOrder)["lost_updates"] is None
+
+
+def test_a_lossy_run_that_loses_much_is_found(fields_of):
+    for engine, where in ((LosesMost, "train_rmse is"), (LosesMostWhenChecked, "rmse after superstep")):
+        fields = fields_of(engine, conflicts="lossy")
+        assert fields["outcome"] == "wrong"
+        assert where in fields["reason"]
+
+
+def test_a_lost_update_is_an_error_of_serial_programs_and_a_share(fields_of):
+    assert fields_of(Lossy)["outcome"] == "engine_error"
+    fields = fields_of(SaysItLosesMore, conflicts="lossy")
+    assert fields["outcome"] == "engine_error"
+    assert "a share from 0 to 1" in fields["reason"]
+
+
+def test_a_lossy_program_that_diverges_in_float64_too_is_invalid(fields_of):
+    fields = fields_of(Lossy, conflicts="lossy", alpha=1e4, epochs=8)
+    assert fields["outcome"] == "invalid_input"
+    assert "diverges in float64, in random orders" in fields["reason"]
 
 
 class Overflows(InOrder):
@@ -229,7 +293,12 @@ def test_runs_in_random_orders_are_those_of_one_graph_each():
             run.orders = {"step": random.permutation(graph.num_edges)}
             run.superstep()
         wanted = algorithm.metrics(given, {"x": run.values("x")})
-        assert {name: runs[seed] for name, runs in found.items()} == pytest.approx(wanted, rel=1e-12)
+        assert {name: runs[seed, -1] for name, runs in found.items()} == pytest.approx(wanted, rel=1e-12)
+
+
+def test_metrics_are_compared_early_and_after_the_last_superstep():
+    assert compared_supersteps(3) == (1, 2, 3)
+    assert compared_supersteps(20) == (1, 2, 5, 10, 20)
 
 
 def test_an_interval_is_that_of_one_more_run():

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.lonestar import cpu_locks, cpu_plan, onyx_engines
+from engines.lonestar import cpu_blocks, cpu_locks, cpu_lossy, cpu_plan, onyx_engines
 from engines.lonestar.cpu_engine import LonestarCpuEngine
-from engines.lonestar.orders import batches_of, matching_of_edges
+from engines.lonestar.orders import batches_of, equal_blocks, matching_of_edges
 from engines.lonestar.schedule import BATCHED, LOCKED, LonestarSchedule
 from engines.lonestar.stamps import serial_order
 from harness.algorithms.sgd_mf import SGDMatrixFactorisation
@@ -23,12 +23,14 @@ from harness.graph.generators import random_ratings
 from harness.language import Inputs, trace
 from harness.language.expressions import substitute
 from harness.language.reference import ReferenceRun
+from harness.language.replay import replay
 from harness.language.validation import compare
 from tests.algorithms.answers import data
 from tests.language.programs import program_of
 from tests.language.test_edge_steps import stepping
 
 ORDERS = (*BATCHED, *LOCKED)
+OPTIONS = {"owner": {"hub": 40}, "grid": {"blocks": 5}, "wavefront": {"blocks": 3}}  # for graphs of 2,500 edges
 ALGORITHM = SGDMatrixFactorisation(alpha=0.1, epochs=3)
 # Figures 3 and 5 of the paper: user and movie of each rating.
 PAPER = dict(zip("abcdefghijkl", [(0, 0), (1, 0), (2, 0), (4, 0), (5, 0), (0, 1), (1, 1), (4, 1), (3, 2), (5, 2),
@@ -72,7 +74,7 @@ def of_batches(graph, found):
                          ids=["paper", "empty", "one", "star", "parallel", "ratings"])  # fmt: skip
 @pytest.mark.parametrize("order", BATCHED)
 def test_batches_have_every_edge_once_and_units_without_a_common_end(order, graph):
-    schedule = LonestarSchedule(order=order, nodes=3).resolved(given=False)
+    schedule = LonestarSchedule(order=order, nodes=3, blocks=4).resolved(given=False)
     found = batches_of(graph, schedule)
     assert sorted(found.edges) == list(range(graph.num_edges))
     assert found.sizes.sum() == graph.num_edges
@@ -177,7 +179,7 @@ def replayed(engine, program, graph, inputs, features, supersteps=3):
 
 
 def engine_for(order, program, graph, features, threads=2, **options):
-    engine = LonestarCpuEngine(LonestarSchedule(order=order, **options))
+    engine = LonestarCpuEngine(LonestarSchedule(order=order, **{**OPTIONS.get(order, {}), **options}))
     engine.prepare(program, graph, features, Device(threads=threads), Phases())
     return engine
 
@@ -252,7 +254,7 @@ def test_a_given_order_is_run_by_levels_only():
     np.testing.assert_allclose(levels.values("x"), in_csr_order.values("x"), rtol=2e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("order", ["nl", "hybrid", "agm_n", "sgm", "diag", "blkdiag"])
+@pytest.mark.parametrize("order", ["nl", "hybrid", "owner", "wavefront", "agm_n", "sgm", "diag", "blkdiag", "grid"])
 def test_schedules_of_rows_and_columns_refuse_other_graphs(order):
     program = trace(ALGORITHM)
     engine = LonestarCpuEngine(LonestarSchedule(order=order))
@@ -296,6 +298,42 @@ def test_programs_of_other_stages_and_self_loops_are_refused():
         assert reason in answer.reason
 
 
+def test_lossy_schedules_refuse_serial_programs():
+    answer = LonestarCpuEngine(LonestarSchedule(order="hogwild")).supports(trace(ALGORITHM), ratings(), 3, Device())
+    assert isinstance(answer, No)
+    assert "accepts no lost updates" in answer.reason
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_hogwild_runs_every_edge_and_tells_the_share_of_lost_updates(threads):
+    algorithm, graph = SGDMatrixFactorisation(alpha=0.1, epochs=3, conflicts="lossy"), ratings()
+    engine = engine_for("hogwild", trace(algorithm), graph, 3, threads, shuffle=False, batch=64)
+    inputs = algorithm.inputs(graph, 3)
+    engine.reset(inputs)
+    lost = [engine.ordered_superstep()["step"] for _ in range(2)]
+    assert all(0 <= share < 1 for share in lost)
+    if threads == 1:  # then nothing is lost, and the order is that of the CSR
+        assert lost == [0.0, 0.0]
+        assert engine.deterministic
+        exact = replay(trace(algorithm), graph, 3, inputs, [{"step": np.arange(graph.num_edges)}] * 2)
+        assert compare(trace(algorithm), {"x": engine.values("x")}, exact).ok
+    assert engine.run(1).supersteps[0].edges == graph.num_edges
+
+
+def test_lost_updates_are_counted():
+    assert cpu_lossy.lost_share(np.array([3, 5, 2]), np.array([3, 4, 1])) == 0.2
+    assert cpu_lossy.lost_share(np.zeros(2, np.int64), np.zeros(2, np.int32)) == 0.0
+
+
+def test_grid_has_a_stratum_for_each_shift_and_blocks_of_equal_edges():
+    graph = ratings()
+    found = batches_of(graph, LonestarSchedule(order="grid", blocks=4))
+    assert len(found.batches) == 5
+    assert found.sizes.max() < 2 * graph.num_edges / 4
+    per_row = np.bincount(equal_blocks(graph.csr.row_of_edge.astype(np.int64), 120, 4)[graph.csr.row_of_edge])
+    assert per_row.max() < 1.2 * graph.num_edges / 4
+
+
 def test_meaningless_options_are_refused():
     for options in ({"order": "fast"}, {"nodes": 0}, {"block_rows": 0}, {"seed": -1}):
         with pytest.raises(ScheduleError):
@@ -304,6 +342,9 @@ def test_meaningless_options_are_refused():
     answer = refused.supports(trace(ALGORITHM), ratings(), 3, Device())
     assert isinstance(answer, No)
     assert "shuffle has no meaning" in answer.reason
+    answer = LonestarCpuEngine(LonestarSchedule(hub=9)).supports(trace(ALGORITHM), ratings(), 3, Device())
+    assert isinstance(answer, No)
+    assert "hub has no meaning" in answer.reason
 
 
 def test_vertex_steps_and_reductions_run_beside_steps_of_edges():
@@ -390,7 +431,7 @@ def test_one_wrong_edge_is_found_by_the_replay(defect):
     assert found.ok == (defect == "none")
 
 
-@pytest.mark.parametrize("order", LOCKED)
+@pytest.mark.parametrize("order", [order for order in LOCKED if order != "wavefront"])
 def test_an_edge_whose_end_is_locked_is_left_alone(order):
     program, graph = trace(ALGORITHM), ratings()
     engine = engine_for(order, program, graph, 3)
@@ -406,14 +447,37 @@ def test_an_edge_whose_end_is_locked_is_left_alone(order):
     assert len(rated) > 0
 
 
+def test_a_block_whose_column_is_locked_is_left_alone():
+    program, graph = trace(ALGORITHM), ratings()
+    engine = engine_for("wavefront", program, graph, 3)
+    engine.reset(ALGORITHM.inputs(graph, 3))
+    before = engine.values("x")
+    engine.executor.memory.arrays["locks"][0] = 1
+    with pytest.raises(EngineFailure, match="left held"):
+        engine.run(1)
+    moved = (engine.values("x")[120:] != before[120:]).any(axis=1)
+    block = equal_blocks(graph.csr.neighbours.astype(np.int64) - 120, 80, 6)
+    assert np.array_equal(moved, block != 0)
+    assert 0 < moved.sum() < 80
+
+
+FORGOTTEN = {
+    "el": (cpu_locks, "EDGE_LOCKED", "if try_lock(locks, low):"),
+    "nl": (cpu_locks, "NODE_LOCKED", "if try_lock(locks, u):"),
+    "owner": (cpu_locks, "NODE_LOCKED", "if try_lock(locks, u):"),
+    "wavefront": (cpu_blocks, "WAVEFRONT", "if try_lock(locks, c):"),
+}
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("order", ["el", "nl"])
+@pytest.mark.parametrize("order", FORGOTTEN)
 def test_a_forgotten_lock_is_found(monkeypatch, order):
-    template = {"el": "EDGE_LOCKED", "nl": "NODE_LOCKED"}[order]
-    taken = {"el": "if try_lock(locks, low):", "nl": "if try_lock(locks, u):"}[order]
-    wrong = getattr(cpu_locks, template).replace(taken, "if True:")
-    monkeypatch.setattr(cpu_locks, template, wrong)
+    module, template, taken = FORGOTTEN[order]
+    assert getattr(module, template).count(taken) == 1
+    monkeypatch.setattr(module, template, getattr(module, template).replace(taken, "if True:"))
     stars = sides([(i % 16, i) for i in range(200_000)], 16, 200_000)  # all edges lock one of 16 rows
+    if order in ("owner", "wavefront"):  # all columns are hubs, and meet in 16 rows
+        stars = sides([(i % 16, i // 16 % 64) for i in range(50_000)], 16, 64)
     program = trace(ALGORITHM)
     engine = engine_for(order, program, stars, 33)
     engine.reset(ALGORITHM.inputs(stars, 33))

@@ -83,8 +83,8 @@ class KernelBuilder:
     ``signature`` lists the arrays of the template itself as ``(name, kind)`` with the kinds of ``TYPES``; property
     arrays are added when they are used. ``assigned``: flags of a vertex that the kernel has written without a branch.
     ``batches``: an array of bounds, int64, by name. The kernel then runs once for every range, one after another, on as
-    many threads as there are whole ``BATCH`` elements in it, and at least on one. The part function also takes the
-    number of the range, ``batch``, and of the parts, ``parts``.
+    many threads as there are whole ``smallest_part`` elements in it (None: ``BATCH``), and at least on one. The part
+    function also takes the number of the range, ``batch``, and of the parts, ``parts``.
     """
 
     def __init__(
@@ -98,8 +98,9 @@ class KernelBuilder:
         feature_aware: bool = True,
         dynamic: bool = False,
         batches: str = "",
+        smallest_part: int | None = None,
     ) -> None:
-        self.batches = batches
+        self.batches, self.smallest_part = batches, smallest_part or BATCH
         self.name, self.program, self.layout, self.template = name, program, layout, template
         self.dynamic = dynamic
         self.blocks = _blocks_of(template)
@@ -317,7 +318,7 @@ class KernelBuilder:
         launcher = "launch_dynamic" if self.dynamic else "launch"
         driver = f"    return {launcher}(_{self.name}_part, parts, threads, ({names},))\n"
         if self.batches:
-            driver = IN_BATCHES.format(name=self.name, names=names, batches=self.batches, batch=BATCH)
+            driver = IN_BATCHES.format(name=self.name, names=names, batches=self.batches, batch=self.smallest_part)
         numbers = "batch, parts, " if self.batches else ""
         source = (
             f'@njit(nogil=True, error_model="numpy")\n'
