@@ -192,7 +192,7 @@ class RoundedRun(ReferenceRun):
         return self._factor(name, super()._first_factor(name, vertices), vertices)
 
     def _factor(self, name: str, values: Array, vertices: slice | Array) -> Array:
-        """Return factors of the products of ``vertices`` with the errors of their logarithms and of the sums of them."""
+        """Return factors of the products of ``vertices`` with the errors of logarithms and of their sums."""
         roundings = self._roundings[vertices].reshape(-1, *(1 for _ in values.shape[1:]))
         logarithms = np.log(np.abs(values), where=values != 0, out=np.zeros(values.shape))
         error = FACTOR_ROUNDINGS + (roundings + LOGARITHM_ROUNDINGS) * np.abs(logarithms)
