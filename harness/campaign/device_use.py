@@ -21,7 +21,7 @@ from harness.campaign.lock import device_holder, device_lock, device_lock_path, 
 from harness.contract import Device, Phases
 from harness.device.cuda import was_opened
 
-ROOMS = 6  # equal parts of a GPU's memory, and the most engines there
+ROOMS = 16  # equal parts of a GPU's memory, and the most engines there
 # Beyond what an engine reports: allocators round sizes up, a CUDA context with its libraries takes 0.5 to 0.8 GB, and
 # workspaces of the ways that an engine tries: beside its context, cuSPARSE held up to 2.56 times the bytes that it
 # reported (label propagation with k = 4 on an R-MAT graph of 91 M edges, H100).

@@ -245,7 +245,7 @@ def test_an_engine_that_needs_a_gpus_memory_has_it_exclusively(ran, monkeypatch)
     assert "all rooms" in events
 
 
-@pytest.mark.parametrize(("gigabytes", "rooms"), [(0, 1), (12.3, 1), (12.4, 2), (40, 4), (80, 6), (1000, 6)])
+@pytest.mark.parametrize(("gigabytes", "rooms"), [(0, 1), (3.9, 1), (4.1, 2), (40, 9), (80, 16), (1000, 16)])
 def test_rooms_are_equal_parts_of_the_memory(events, gigabytes, rooms):
     assert device_use.rooms_for(gigabytes * GIGABYTE, Device("cuda")) == rooms
 
