@@ -51,6 +51,13 @@ def factors(program: Program, node: Expression, *, vectors: bool = False) -> Pro
     if node.op == "neg":
         inner = factors(program, node.args[0], vectors=vectors)
         return None if inner is None else Product(inner.coefficient, -inner.dense)
+    if node.op == "where" and node.args[2].op == "const" and node.args[2].attribute == 0.0:
+        condition, taken, _ = node.args
+        inner = factors(program, taken, vectors=vectors)
+        if inner is None or condition.shape or not of_constants(program, condition):
+            return None
+        either = (condition, inner.coefficient, constant(0.0))
+        return Product(Expression("where", either, shape=inner.coefficient.shape), inner.dense)
     if node.op in ("mul", "div"):
         left, right = (factors(program, side, vectors=vectors) for side in node.args)
         if left is None or right is None:

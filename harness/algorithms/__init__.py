@@ -44,6 +44,7 @@ def onyx_algorithms() -> list[AlgorithmSpec]:
             "features diffused over a fixed number of hops (SGC, Wu et al. 2019): one sparse product a superstep",
             "harness.algorithms.feature_diffusion:FeatureDiffusion",
         ),
+        AlgorithmSpec("hits", "hubs and authorities, k focused subgraphs as features", "harness.algorithms.hits:HITS"),
         AlgorithmSpec("bfs", "breadth-first levels from k sources as features", "harness.algorithms.bfs:BFS"),
         AlgorithmSpec("sssp", "shortest paths from k sources as features", "harness.algorithms.sssp:SSSP"),
         AlgorithmSpec("components", "(weakly) connected components", "harness.algorithms.components:Components"),

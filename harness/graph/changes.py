@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from harness.graph.adjacency import Array
 from harness.graph.errors import GraphError
-from harness.graph.graph import Graph
+from harness.graph.graph import FORWARD, Graph
 
 Change = Literal["insert", "delete", "heavier", "lighter", "weights", "mixed"]
 LARGEST = 2**63 - 1
@@ -79,8 +79,8 @@ def change_graph(graph: Graph, share: float, *, kind: Change = "mixed", seed: in
     third deletions, one third weights (one half each for an unweighted graph). If every edge has its reverse, an edge
     and its reverse change together and count once. No self-loop or parallel edge is created.
 
-    Raises GraphError for a share outside (0, 1], an unknown kind, changed weights of an unweighted graph, or if no edge
-    can be changed or added.
+    Raises GraphError for a share outside (0, 1], an unknown kind, changed weights of an unweighted graph, a graph of
+    :meth:`Graph.both_directions`, or if no edge can be changed or added.
     """
     if kind not in get_args(Change):
         raise GraphError(f"change {kind!r} is not known; it is {', '.join(get_args(Change))}")
@@ -88,6 +88,11 @@ def change_graph(graph: Graph, share: float, *, kind: Change = "mixed", seed: in
         raise GraphError(f"the share of edges to change is {share}; it lies in (0, 1]")
     if graph.weights is None and kind in ("heavier", "lighter", "weights"):
         raise GraphError(f"graph {graph.name!r} has no weights that could change; choose insert, delete or mixed")
+    if FORWARD in graph.edge_data:
+        raise GraphError(
+            f"graph {graph.name!r} stores every edge in both directions, for aggregation over out-edges; changes of "
+            "its edges are not supported"
+        )
     if not graph.num_edges:
         raise GraphError(f"graph {graph.name!r} has no edges, so no share of them can change")
     rng = np.random.default_rng(seed)

@@ -197,6 +197,18 @@ def with_missing_reverses(csr: Adjacency) -> tuple[Adjacency, Array]:
     return Adjacency(offsets, both.neighbours[kept]), origin
 
 
+def both_directions(csr: Adjacency) -> tuple[Adjacency, Array, NDArray[np.bool_]]:
+    """Return the CSR of all edges and their reverses, the old position of each edge, and whether it is an old edge."""
+    num_vertices, num_edges = csr.offsets.size - 1, csr.neighbours.size
+    sources, destinations = csr.row_of_edge, csr.neighbours
+    both, payload = compress(
+        np.concatenate([sources, destinations]), np.concatenate([destinations, sources]), num_vertices,
+        np.arange(2 * num_edges, dtype=id_dtype(2 * num_edges)),
+    )  # fmt: skip
+    assert payload is not None
+    return both, payload % np.asarray(max(num_edges, 1), dtype=payload.dtype), payload < num_edges
+
+
 def select(csr: Adjacency, keep: Array, name: str) -> Adjacency:
     """Return the CSR of the edges where `keep` holds. Raises GraphError if `keep` is not bool[E]."""
     num_edges = csr.neighbours.size

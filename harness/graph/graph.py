@@ -16,6 +16,7 @@ from harness.graph.edges import Duplicates
 from harness.graph.errors import GraphError
 from harness.graph.slices import equal_in_slices, taken
 
+FORWARD = "forward"  # the edge data of both_directions()
 ORIGINAL_ID = "original_id"  # the vertex data in which loaders keep the ids of a file
 
 
@@ -214,6 +215,21 @@ class Graph:
             return self
         csr, origin = edges.with_missing_reverses(self.csr)
         return self._with_edges(csr, origin, directed=False)
+
+    def both_directions(self) -> Graph:
+        """Return the graph with every edge in both directions, for programs that aggregate over out-edges.
+
+        It has 2E edges: each edge u -> v, and v -> u with the same weight and data. The edge data ``forward``, bool[2E]
+        in CSR order, is True for those of this graph. Self-loops are stored twice too. Labels and vertex data are
+        unchanged.
+
+        Raises GraphError if the graph has edge data ``forward``, as the result of this method has.
+        """
+        if FORWARD in self.edge_data:
+            raise GraphError(f"graph {self.name!r} has edge data {FORWARD!r} already; rename or remove it")
+        csr, origin, forward = edges.both_directions(self.csr)
+        graph = self._with_edges(csr, origin, directed=True)
+        return graph._replace(edge_data={**graph.edge_data, FORWARD: forward})
 
     def with_weights(self, weights: ArrayLike | None) -> Graph:
         """Return the graph with other weights: finite, [E] in CSR order; None removes them. The CSC is shared.

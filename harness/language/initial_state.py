@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from harness.language.algorithm import Inputs
+from harness.language.directions import FORWARD
 from harness.language.errors import InvalidInput
 from harness.language.evaluation import concrete
 from harness.language.program import Program, Property
@@ -116,6 +117,8 @@ def checked_input(prop: Property, inputs: Inputs, graph: Graph, shape: tuple[int
         array = np.asarray(inputs.properties[prop.name])
     elif prop.place == "edge" and prop.name == "weight":
         array = graph.weights if graph.weights is not None else np.ones(graph.num_edges, np.float32)
+    elif prop.place == "edge" and prop.name == FORWARD:
+        array = _directions(graph)
     else:
         raise InvalidInput(f"input {prop.name!r} ({prop.place} property of shape {prop.shape}) was not given")
     if array.shape != shape:
@@ -130,6 +133,16 @@ def checked_input(prop: Property, inputs: Inputs, graph: Graph, shape: tuple[int
     _check_signs("input", prop, array)
     _CHECKED[key] = array
     return array
+
+
+def _directions(graph: Graph) -> Array:
+    """Return which edges have the direction of a given edge, bool[E]. Raises InvalidInput."""
+    if FORWARD not in graph.edge_data:
+        raise InvalidInput(
+            f"the program aggregates over out-edges, but graph {graph.name!r} has every edge in one direction only; "
+            "let prepare_graph() of the algorithm return graph.both_directions()"
+        )
+    return graph.edge_data[FORWARD]
 
 
 def _requirements(prop: Property, array: Array) -> tuple[int, str, bool]:

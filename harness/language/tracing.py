@@ -9,6 +9,7 @@ from typing import Any, Literal, NoReturn
 
 from harness.language.criterion import Criterion
 from harness.language.declarations import Declarations
+from harness.language.directions import ALONG, FORWARD, Along, on_both_directions
 from harness.language.edge_steps import edge_step
 from harness.language.errors import LanguageError, SourceLine
 from harness.language.evaluation import Evaluator
@@ -67,6 +68,7 @@ class ProgramBuilder:
         self.name, self.line = name, line
         self._properties = Declarations()
         self._stages: list[Stage] = []
+        self._outward: list[int] = []  # positions of the reductions over out-edges
         self._results: list[tuple[str, Expression, float]] = []
         self._control = Control()
         self._guard: _Guard | None = None
@@ -101,8 +103,8 @@ class ProgramBuilder:
     # stages -----------------------------------------------------------------------------------------------------
     def over_edges(
         self, *, into: str | None = None, reduce: Reducer | None = None, updates: str | None = None,
-        when: Function | None = None, initial: str | None = None, update: Literal["both"] | None = None,
-        order: EdgeOrder = "any", conflicts: Conflicts = "serial",
+        along: Along = "in", when: Function | None = None, initial: str | None = None,
+        update: Literal["both"] | None = None, order: EdgeOrder = "any", conflicts: Conflicts = "serial",
     ) -> Callable[[Function], Function]:  # fmt: skip
         """Decorate an edge function: reduce its messages ``into`` a vertex property, or let it update an edge property
         or both ends of the edge.
@@ -113,12 +115,16 @@ class ProgramBuilder:
         :mod:`harness.language.products`). ``initial``: a vertex property that is one more factor of a ``prod``, before
         it is scaled; ``without()`` does not remove it.
 
+        ``along="out"``: reduce over the out-edges (v, w) of a vertex v instead of its in-edges (u, v); ``src`` is then
+        the vertex v that receives, ``dst`` is w. The algorithm's ``prepare_graph`` must return
+        ``graph.both_directions()``: :mod:`harness.language.directions` explains why.
+
         ``update="both"``: the function returns ``{"src": {"property": new value, ...}, "dst": {...}}``. Edges run one
         after another, and each reads what the edges before it wrote (:class:`~harness.language.program.EdgeStep`
         defines ``order`` and ``conflicts``). ``when`` then belongs to this stage only.
         """
         if update is not None:
-            if update != "both" or (into, reduce, updates, initial) != (None, None, None, None):
+            if update != "both" or (into, reduce, updates, initial, along) != (None, None, None, None, "in"):
                 raise LanguageError('over_edges(update="both") takes order=, conflicts= and when= only')
             return lambda function: self._edge_step(function, when, order, conflicts)
         if (into is None) == (updates is None) or (into is None) != (reduce is None):
@@ -127,6 +133,8 @@ class ProgramBuilder:
             raise LanguageError('order= and conflicts= belong to over_edges(update="both")')
         if reduce is not None and reduce not in REDUCERS:
             raise LanguageError(f"reduce={reduce!r} is not known; the reducers are {', '.join(REDUCERS)}")
+        if along not in ALONG or (along == "out" and updates is not None):
+            raise LanguageError(f'along={along!r}: a reduction runs along="in" or along="out"; an update has neither')
 
         def decorate(function: Function) -> Function:
             value = self._value(function, "edge")
@@ -143,6 +151,8 @@ class ProgramBuilder:
                 first = None if initial is None else self._initial(initial, reduce, value, line)
                 self._properties.write(into, "vertex", value, line)
                 self._note_written(into)
+                if along == "out":
+                    self._outward.append(len(self._stages))
                 self._stages.append(EdgeReduce(name_of(function), into, reduce, value, line, first))
             return function
 
@@ -277,6 +287,9 @@ class ProgramBuilder:
         for name, _, _ in self._results:
             if name not in written:
                 raise LanguageError(f"no stage of {self.name} writes the output {name!r}", self.line)
+        if self._outward:
+            self._properties.declare(FORWARD, "edge", (), bool, None)
+            self._stages = on_both_directions(self._stages, self._outward)
         for stage in self._stages:
             check_without(stage, self._stages)
             if isinstance(stage, EdgeStep):

@@ -15,6 +15,7 @@ from harness.algorithms.belief_propagation import BeliefPropagation
 from harness.algorithms.bfs import BFS
 from harness.algorithms.components import Components
 from harness.algorithms.feature_diffusion import FeatureDiffusion
+from harness.algorithms.hits import HITS
 from harness.algorithms.kcore import KCore
 from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.manifold_ranking import ManifoldRanking
@@ -181,6 +182,7 @@ ALGORITHMS = {
     "manifold_ranking": ManifoldRanking(alpha=0.9, supersteps=300),
     "multimodal": Multimodal(),
     "feature_diffusion": FeatureDiffusion(),
+    "hits": HITS(),
 }
 
 IN_PLACE = {"sgd_mf": SGDMatrixFactorisation()}  # of steps in place: one engine runs these, and nothing else

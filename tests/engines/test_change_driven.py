@@ -51,7 +51,7 @@ SUPERSTEPS = 12
 ROUNDING = {
     "label_propagation": 5e-6, "pagerank": 2e-5, "als": 2e-5, "als_all": 1e-4, "belief_propagation": 2e-6,
     "belief_propagation_max": 5e-6, "belief_propagation_edge": 5e-6, "bfs": 0.0, "sssp": 1e-6, "components": 0.0,
-    "kcore": 0.0, "manifold_ranking": 5e-6, "multimodal": 5e-6, "feature_diffusion": 5e-6,
+    "kcore": 0.0, "manifold_ranking": 5e-6, "multimodal": 5e-6, "feature_diffusion": 5e-6, "hits": 1e-5,
 }  # fmt: skip
 
 
