@@ -37,7 +37,7 @@ from harness.language.program import (
 )
 from harness.language.readers import EdgeReader, GraphReader, Reader
 from harness.language.stage_names import line_of, name_of, named_apart
-from harness.language.wellformed import check_edge_step, check_sides, check_without, require_float
+from harness.language.wellformed import check_edge_step, check_sides, check_without, initial_factor, require_float
 
 __all__ = ["ProgramBuilder", "Reader"]
 
@@ -148,7 +148,7 @@ class ProgramBuilder:
                 require_float(value, function.__name__, line)
                 if guard is not None:
                     value = where(guard, value, IDENTITY[reduce])
-                first = None if initial is None else self._initial(initial, reduce, value, line)
+                first = None if initial is None else initial_factor(self._properties, initial, reduce, value, line)
                 self._properties.write(into, "vertex", value, line)
                 self._note_written(into)
                 if along == "out":
@@ -339,20 +339,6 @@ class ProgramBuilder:
             met = "nothing" if result is None else "a dict"
             raise LanguageError(f"{function.__name__} must return one value; it returned {met}", line_of(function))
         return _operand(result)
-
-    def _initial(self, name: str, reducer: Reducer, message: Expression, line: SourceLine) -> Expression:
-        """Return the initial factor of a product."""
-        if reducer != "prod":
-            raise LanguageError(
-                f"initial={name!r} is a factor of a prod; with reduce={reducer!r} add it in the vertex step after", line
-            )
-        prop = self._properties.get(name)
-        if prop is None or (prop.place, prop.shape, prop.dtype) != ("vertex", message.shape, "float"):
-            raise LanguageError(
-                f"initial={name!r} must name a vertex float of shape {message.shape}, the message's; declare it before",
-                line,
-            )
-        return read("dst", name, prop.shape, prop.dtype)
 
     def _guard_of(self, kind: str, when: Function | None, function: Function) -> Expression | None:
         """Return the condition of this stage: its own guard and the guards of the preceding stages of its sequence."""

@@ -6,7 +6,7 @@ import keyword
 from collections.abc import Mapping, Sequence
 
 from harness.language.errors import LanguageError, SourceLine
-from harness.language.expressions import Expression, walk
+from harness.language.expressions import Expression, read, walk
 from harness.language.program import SUPERSTEP, Control, EdgeReduce, EdgeStep, GraphReduce, Property, Stage, reads
 
 RESERVED = ("reverse", SUPERSTEP)
@@ -27,6 +27,23 @@ def require_float(value: Expression, name: str, line: SourceLine) -> None:
     """Raise LanguageError if the value of the function ``name`` cannot be reduced."""
     if value.dtype != "float":
         raise LanguageError(f"{name} must give one float value to reduce, not a bool", line)
+
+
+def initial_factor(
+    properties: Mapping[str, Property], name: str, reducer: str, message: Expression, line: SourceLine
+) -> Expression:
+    """Return the initial factor of a product, a property of the destination. Raises LanguageError."""
+    if reducer != "prod":
+        raise LanguageError(
+            f"initial={name!r} is a factor of a prod; with reduce={reducer!r} add it in the vertex step after", line
+        )
+    prop = properties.get(name)
+    if prop is None or (prop.place, prop.shape, prop.dtype) != ("vertex", message.shape, "float"):
+        raise LanguageError(
+            f"initial={name!r} must name a vertex float of shape {message.shape}, the message's; declare it before",
+            line,
+        )
+    return read("dst", name, prop.shape, prop.dtype)
 
 
 def check_without(stage: Stage, stages: Sequence[Stage]) -> None:
