@@ -1,4 +1,4 @@
-"""The examples of the README run, and its quick start is two commands."""
+"""The examples of the README, the tutorial and the presets run, and the quick start is two commands."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.plugins import load_plugins
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+PAGES = [README, *((ROOT / "docs" / name).read_text() for name in ("tutorial.md", "presets.md"))]
 
 
 def block(marker: str) -> str:
     """Return the code block after a marker."""
-    found = re.search(rf"<!-- {marker} -->\n```\w+\n(.*?)```", README, re.DOTALL)
-    assert found, f"the README has no block marked {marker!r}"
-    return found[1]
+    found = [block for page in PAGES for block in re.findall(rf"<!-- {marker} -->\n```\w+\n(.*?)```", page, re.DOTALL)]
+    assert len(found) == 1, f"{len(found)} blocks are marked {marker!r}"
+    return found[0]
 
 
 @pytest.fixture
@@ -86,5 +88,5 @@ def test_the_plugin_is_one(example):
 
 
 def test_the_python_example_is_that_of_its_page():
-    page = (Path(__file__).parents[1] / "docs" / "python-api.md").read_text()
+    page = (ROOT / "docs" / "python-api.md").read_text()
     assert f"<!-- example: pagerank -->\n```python\n{block('example: python')}```" in page  # which a test runs

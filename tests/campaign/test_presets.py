@@ -190,9 +190,9 @@ def test_no_preset_is_left_out_here():
     assert sorted([*TASKS, *PAPERS, *OTHERS]) == PRESETS
 
 
-def test_the_readme_lists_every_preset():
-    readme = (ROOT / "README.md").read_text()
-    assert [name for name in PRESETS if f"`{name}`" not in readme] == []
+def test_the_page_lists_every_preset():
+    page = (ROOT / "docs" / "presets.md").read_text()
+    assert [name for name in PRESETS if f"`{name}`" not in page] == []
 
 
 @pytest.mark.slow

@@ -144,11 +144,11 @@ def test_a_read_only_folder_is_reported_and_can_be_queried(store, capsys, monkey
     assert not (store / PARQUET_FILE).exists()
 
 
-def test_the_commands_of_the_readme_work(store, monkeypatch, capsys):
+def test_the_commands_of_the_page_work(store, monkeypatch, capsys):
     store.rename(store.parent / "results")
     monkeypatch.chdir(store.parent)
-    readme = Path(__file__).parents[2] / "README.md"
-    commands = re.findall(r"^ *python -m harness\.records (.*results.*)$", readme.read_text(), re.MULTILINE)
+    page = Path(__file__).parents[2] / "docs" / "results.md"
+    commands = re.findall(r"^ *python -m harness\.records (.*results.*)$", page.read_text(), re.MULTILINE)
     for command in commands:
         assert records_command.main(shlex.split(command, comments=True)) == 0
     assert "3 of 3 records are valid" in (told := capsys.readouterr().out)
