@@ -142,10 +142,11 @@ def _column_of_dots(axes: Axes, layout: Layout, rows: Sequence[Row], name: str, 
             at: Any = {"xycoords": ("data", "axes fraction"), "rotation": 90, "ha": "center", "color": colour}
             axes.annotate(outcome_sign(record), (x, 0.02), **at)
             continue
-        axes.errorbar([x], [time], yerr=_spread([record]), color=colour, marker=marker, ms=4, capsize=2, ls="")
+        spread = _spread([record])
+        axes.errorbar([x], [time], yerr=spread, color=colour, marker=marker, ms=4, capsize=2, ls="")
         if layout.first is not None and name != layout.first:
-            sign = cell_text(layout, row, name)
-            axes.annotate(sign, (x, time), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=7)
+            sign, top = cell_text(layout, row, name), time + spread[1][0]
+            axes.annotate(sign, (x, top), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=7)
 
 
 def _memory(layout: Layout, pairs: Sequence[Pair]) -> Figure:

@@ -88,12 +88,19 @@ def _run(command: list[str], **options: object) -> subprocess.CompletedProcess[s
     return done
 
 
+def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Return the options of the command; ``which``: the requested ends."""
+    parser = argparse.ArgumentParser(prog="python -m tests.packaging.dependency_ranges", description=__doc__)
+    parser.add_argument("which", nargs="?", choices=[*RESOLUTIONS, "both"], default="both")
+    parser.add_argument("--record", action="store_true", help=f"write {RECORD.name} after testing the lowest versions")
+    given = parser.parse_args(arguments)
+    given.which = list(RESOLUTIONS) if given.which == "both" else [given.which]
+    return given
+
+
 def main() -> None:
     """Check the requested ends."""
-    parser = argparse.ArgumentParser(prog="python -m tests.packaging.dependency_ranges", description=__doc__)
-    parser.add_argument("which", nargs="*", choices=[[], *RESOLUTIONS], default=list(RESOLUTIONS))
-    parser.add_argument("--record", action="store_true", help=f"write {RECORD.name} after testing the lowest versions")
-    given = parser.parse_args()
+    given = parsed()
     if shutil.which("uv") is None:
         raise SystemExit("uv is not on the path: pip install uv")
     for which in given.which:

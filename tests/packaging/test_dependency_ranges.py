@@ -7,7 +7,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from tests.packaging.dependency_ranges import NOT_TESTED, RECORD, lowest, requirements
+from tests.packaging.dependency_ranges import NOT_TESTED, RECORD, lowest, parsed, requirements
 
 TESTED = dict(line.split("==") for line in RECORD.read_text().splitlines())
 # Not installed with every version of Python or on every system, and therefore not in the record of one machine.
@@ -46,3 +46,8 @@ def test_the_omegaconf_that_warns_at_every_command_is_excluded():
 def test_every_extra_is_tested_or_says_why_not():
     assert all(NOT_TESTED.values())
     assert Requirement("x>=1.2,<2").specifier.contains(lowest(Requirement("x>=1.2,<2")))
+
+
+@pytest.mark.parametrize(("arguments", "ends"), [([], ["lowest", "newest"]), (["newest"], ["newest"])])
+def test_both_ends_are_checked_unless_one_is_named(arguments, ends):
+    assert parsed(arguments).which == ends

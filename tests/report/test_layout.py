@@ -141,6 +141,8 @@ def test_the_figure_shows_the_table_with_intervals_and_without_bars(tmp_path):
     assert len(spreads) == len(rows)
     heights = [abs(ends[1][1] - ends[0][1]) for [ends] in spreads]
     assert sum(height > 0 for height in heights) == len(rows) - 1  # none for the time of three samples
+    tops = [ends[1][1] for [ends] in spreads]
+    assert all(text.xy[1] in tops for axes in figure.axes for text in axes.texts)  # above the interval, not across it
 
 
 def test_a_layout_of_an_earlier_sweep_keeps_its_figure():
