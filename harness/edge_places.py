@@ -1,18 +1,23 @@
-"""The schedule option that says in which memory a graph's edge arrays are."""
+"""The options of schedules that say in which memory a graph's edge arrays are."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Self
 
+from harness.contract import ScheduleError
 from harness.options import option
+
+WINDOW_MB = 32  # a window is read from disk or copied to a GPU in a few milliseconds, a launch takes microseconds
 
 
 class Place(Enum):
     """Where the arrays of a graph with an element for every edge are while a program runs.
 
-    *resident*: in the memory of the device. *mapped*: in page-locked memory of the host, which kernels read in place
-    (zero copy). The others are planned: *managed* memory, arrays *streamed* to the device in windows, and arrays
-    *sharded* over several devices.
+    *resident*: in the memory of the device. *mapped*: on a GPU in page-locked memory of the host, which kernels read in
+    place (zero copy); on the CPU in memory-mapped files. *streamed*: copied to the device window by window; on the CPU
+    read from files. The others are planned: *managed* memory, and arrays *sharded* over several devices.
     """
 
     RESIDENT = "resident"
@@ -22,9 +27,46 @@ class Place(Enum):
     SHARDED = "sharded"
 
 
-def edges_option() -> str | None:
-    """Define the option ``edges`` of a schedule dataclass."""
-    return option(
-        None, "GPU: memory of the edge arrays; mapped: of the host, read in place (null: resident)",
-        values=(Place.RESIDENT.value, Place.MAPPED.value),
+@dataclass(frozen=True)
+class Placement:
+    """The place of edge arrays. ``window_bytes``: of a window of streamed ones, of which two are in memory."""
+
+    place: Place = Place.RESIDENT
+    window_bytes: int = 0
+
+    @classmethod
+    def of(cls, schedule: object) -> Self:
+        """Return the placement that a schedule selects: resident edges if it has no such options."""
+        if not isinstance(schedule, EdgeOptions) or schedule.edges is None:
+            return cls()
+        place, window_mb = Place(schedule.edges), schedule.window_mb or WINDOW_MB
+        return cls(place, int(window_mb * 1e6) if place is Place.STREAMED else 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeOptions:
+    """The options of a schedule that say where edge arrays are: a base class of schedules.
+
+    ``edges``: their place (:class:`Place`). ``window_mb``: the size of a window of streamed edges, in MB. Raises
+    ScheduleError if a window is given for another place.
+    """
+
+    edges: str | None = option(
+        None,
+        "place of the edge arrays; mapped: host memory (GPU) or files (CPU), read in place; streamed: window by window "
+        "(null: resident)",
+        values=(Place.RESIDENT.value, Place.MAPPED.value, Place.STREAMED.value),
     )  # fmt: skip
+    window_mb: float | None = option(
+        None, f"MB of a window of edges=streamed; two are in memory (null: {WINDOW_MB})", within="(0, inf)"
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if self.window_mb is not None and self.edges != Place.STREAMED.value:
+            raise ScheduleError(f"window_mb={self.window_mb:g} applies only to edges=streamed; omit it")
+
+    def with_place(self) -> Self:
+        """Return the schedule with these options filled in; ``window_mb`` stays None unless edges are streamed."""
+        edges = self.edges or Place.RESIDENT.value
+        default = WINDOW_MB if edges == Place.STREAMED.value else None
+        return replace(self, edges=edges, window_mb=self.window_mb or default)

@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "harness.options": set(),
     "harness.specifications": {"harness.options"},
-    "harness.edge_places": {"harness.options"},
+    "harness.edge_places": {"harness.contract", "harness.options"},
     "harness.clock": set(),
     "harness.facts": set(),
     "harness.import_watch": {"harness.plain_text"},

@@ -117,7 +117,7 @@ class GatherKernels:
             loop = flagged_batches("v", dirty, self._dirty_vertex(), [text.format(edges=FIRST_EDGES) for text in AHEAD])
         builder = KernelBuilder(
             kernel_name, program, setting.layout, GATHER.format(loop=loop), signature,
-            feature_aware=setting.feature_aware, dynamic=True,
+            feature_aware=setting.feature_aware, dynamic=True, selects=dirty if dirty_only else "",
         )  # fmt: skip
         if dirty_only:
             builder.flags(dirty)

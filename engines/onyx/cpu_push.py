@@ -199,8 +199,9 @@ def _scatter(draft: PlanDraft, group: FoldGroup, kernel_name: str, edges: SentEd
         template += COUNTED
         signature.append(("counts", "i64"))
     builder = KernelBuilder(
-        kernel_name, setting.program, setting.layout, template, signature, feature_aware=setting.feature_aware
-    )
+        kernel_name, setting.program, setting.layout, template, signature, feature_aware=setting.feature_aware,
+        selects=flags,
+    )  # fmt: skip
     builder.blocks["part"].line("cuts = len(hub_bounds)")
     if flags:
         builder.flags(flags)

@@ -17,7 +17,7 @@ from engines.onyx.cuda_tracking_policy import pausing_of
 from engines.onyx.policy import DEFAULT, Policy, teams_of_vertex
 from engines.onyx.resolve import resolve, sums_matrices
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven
-from harness.api.cuda import LoweredProgram, Over, Place, PlanDraft, refusal, table, work
+from harness.api.cuda import LoweredProgram, Over, PlanDraft, refusal, table, work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,9 +46,7 @@ def plan(
     planner = OnyxPlanner(setting, choices, {form.reduction.name: form.message for form in forms})
     planner.plan_stages()
     pausing = pausing_of(setting, resolved, policy) if choices.pauses else None
-    return planner.draft.finish(
-        resolved, FOLDER, thresholds_of(resolved, policy), tracking_policy=pausing, place=Place(resolved.edges)
-    )
+    return planner.draft.finish(resolved, FOLDER, thresholds_of(resolved, policy), tracking_policy=pausing)
 
 
 def refused(program: Program, schedule: OnyxSchedule, facts: GraphFacts, features: int) -> str:

@@ -25,6 +25,7 @@ def resolve(
 
     ``program``: lowered. On the CPU the options of ``OnyxSchedule.GPU_ONLY`` do not apply and stay as they are.
     """
+    schedule = schedule.with_place()
     if schedule.dense_share is None:
         share = policy.dense_share_cpu if device.kind == "cpu" else policy.dense_share_cuda
         schedule = replace(schedule, dense_share=share)
@@ -38,7 +39,6 @@ def resolve(
         balance=schedule.balance or default_balance(schedule, program, graph, policy),
         vector_width=schedule.vector_width or TeamShape.for_program(program, features, schedule.feature_aware).width,
         block_size=schedule.block_size or policy.block_size,
-        edges=schedule.edges or "resident",
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness.api import edges_option, option
+from harness.api import EdgeOptions, option
 
 
 @dataclass(frozen=True)
-class OnyxSchedule:
+class OnyxSchedule(EdgeOptions):
     """The schedule of Onyx.
 
     On the CPU:
@@ -51,11 +51,11 @@ class OnyxSchedule:
     - ``pipeline``: the next edges are searched and fetched during the computation on the present ones (fig. 5.3).
     - ``block_size``: threads of a block.
 
-    - ``edges``: the memory of all arrays with an element for every edge that kernels only read. *resident*: of the
-      device. *mapped*: page-locked memory of the host, which kernels read in place, for graphs larger than the device.
+    On both, ``edges`` and ``window_mb`` place all arrays with an element for every edge that kernels only read
+    (:class:`harness.edge_places.EdgeOptions`).
 
-    ``pipeline``, ``balance``, ``vector_width``, ``block_size`` and ``edges`` do not apply on the CPU and are refused
-    there unless None. ``engines.onyx.resolve`` fills in every other option that is None.
+    ``pipeline``, ``balance``, ``vector_width`` and ``block_size`` do not apply on the CPU and are refused there unless
+    None. ``engines.onyx.resolve`` fills in every other option that is None.
     """
 
     feature_aware: bool = option(True, "one vector value a row (FA), or scalar loops over features (NFA)")
@@ -80,9 +80,7 @@ class OnyxSchedule:
     # Blocks are whole warps, also when halved; the tile of a larger block does not fit in its static shared memory.
     block_size: int | None = option(None, "GPU: threads of a block (null: the default)", values=(32, 64, 128, 256, 512))
 
-    edges: str | None = edges_option()
-
-    GPU_ONLY: ClassVar[tuple[str, ...]] = ("pipeline", "balance", "vector_width", "block_size", "edges")
+    GPU_ONLY: ClassVar[tuple[str, ...]] = ("pipeline", "balance", "vector_width", "block_size")
 
     def refusal(self) -> str:
         """Return why no program runs under this schedule yet; empty if programs do."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.api import ScheduleError, edges_option, option
+from harness.api import EdgeOptions, ScheduleError, option
 
 FILTERS = ("jit", "online", "ballot")
 FUSIONS = ("none", "push_pull", "all")
 
 
 @dataclass(frozen=True)
-class SimdxSchedule:
+class SimdxSchedule(EdgeOptions):
     """SIMD-X's schedule (Liu & Huang 2019).
 
     ``warp_degree``, ``block_degree``: the degrees from which a vertex moves to the next of the three lists (sec. 4). On
@@ -37,8 +37,8 @@ class SimdxSchedule:
       are resident.
     - ``resident_blocks``: blocks of a fused kernel. The default is the number resident at once (eq. 1). More are
       refused, because a global barrier would wait for them forever.
-    - ``edges``: the memory of the edge arrays: of the device (*resident*, the default), or of the host, read in place
-      (*mapped*).
+
+    ``edges``, ``window_mb``: the place of the edge arrays on any device (:class:`harness.edge_places.EdgeOptions`).
 
     The first three apply only to programs with active vertices, such as BFS. Others, such as PageRank, visit all edges
     in every superstep. They have one direction, so that *push_pull* is the whole run, and refuse those three and *all*.
@@ -56,12 +56,11 @@ class SimdxSchedule:
         None, "GPU: blocks of a fused kernel (null: as many as are resident)", within="[1, inf)"
     )
 
-    edges: str | None = edges_option()
-
-    GPU_ONLY: ClassVar[tuple[str, ...]] = ("filter", "bin_size", "pull_share", "fusion", "resident_blocks", "edges")
+    GPU_ONLY: ClassVar[tuple[str, ...]] = ("filter", "bin_size", "pull_share", "fusion", "resident_blocks")
     TASKS_ONLY: ClassVar[tuple[str, ...]] = ("filter", "bin_size", "pull_share")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.warp_degree <= self.block_degree:
             met = f"warp_degree={self.warp_degree} and block_degree={self.block_degree}"
             raise ScheduleError(f"{met}: give 0 <= warp_degree <= block_degree")

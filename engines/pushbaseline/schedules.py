@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.api import edges_option, option
+from harness.api import EdgeOptions, option
 
 
 @dataclass(frozen=True)
-class GunrockSchedule:
+class GunrockSchedule(EdgeOptions):
     """Gunrock's schedule.
 
     ``rebuild``: sums are rebuilt from all messages every ``rebuild`` supersteps, while the frontier has nearly all
@@ -20,8 +20,7 @@ class GunrockSchedule:
     vertices as a block has threads. *merge_path*: an equal number of vertices and edges together for each block. The
     CPU uses ranges of owners instead and refuses the option.
 
-    ``edges``: the memory of the edge arrays on a GPU: of the device (*resident*, the default), or of the host, read in
-    place (*mapped*). The CPU refuses the option.
+    ``edges``, ``window_mb``: the place of the edge arrays (:class:`harness.edge_places.EdgeOptions`).
     """
 
     rebuild: int = option(64, "supersteps between rebuilding sums that round; 0: never", within="[0, inf)")
@@ -29,18 +28,15 @@ class GunrockSchedule:
         None, "GPU: how edges are divided among blocks (null: block)", values=("block", "merge_path")
     )
 
-    edges: str | None = edges_option()
-
-    GPU_ONLY: ClassVar[tuple[str, ...]] = ("balance", "edges")
+    GPU_ONLY: ClassVar[tuple[str, ...]] = ("balance",)
 
 
 @dataclass(frozen=True)
-class TigrSchedule:
+class TigrSchedule(EdgeOptions):
     """Tigr's schedule.
 
-    ``degree_bound``: the maximum number of edges of a virtual node (8 in the paper). ``edges``: as
+    ``degree_bound``: the maximum number of edges of a virtual node (8 in the paper). ``edges``, ``window_mb``: as
     :class:`GunrockSchedule` has it.
     """
 
     degree_bound: int = option(8, "the most out-edges of a virtual node", within="[1, inf)")
-    edges: str | None = edges_option()

@@ -75,7 +75,7 @@ class LabelPropagation(Algorithm):
         return "one" if self.clamp else "several"
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
-        if graph.weights is not None and len(graph.weights) and float(graph.weights.min()) < 0:
+        if graph.least_weight < 0:
             raise InvalidInput(f"label propagation needs weights >= 0; graph {graph.name!r} has negative ones")
         label = choose_seeds(self.seeds, graph, features, self.fraction, self.seed)
         seed = np.zeros((graph.num_vertices, features), np.float32)

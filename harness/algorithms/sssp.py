@@ -65,10 +65,10 @@ class SSSP(Algorithm):
         p.output("distance", bound=1e-5)
 
     def inputs(self, graph: Graph, features: int) -> Inputs:
-        if graph.weights is not None and len(graph.weights) and float(graph.weights.min()) < 0:
+        if graph.least_weight < 0:
             raise InvalidInput(
                 f"shortest paths need lengths >= 0; graph {graph.name!r} has negative weights, down to "
-                f"{float(graph.weights.min()):g}"
+                f"{graph.least_weight:g}"
             )
         source = starting_vertices(self.sources, graph, features, self.seed)
         return Inputs({"source": zero_at(source, graph)}, self.parameter_values())

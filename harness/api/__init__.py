@@ -29,7 +29,7 @@ from harness.contract import (
     options_of,
     schedule_text,
 )
-from harness.edge_places import edges_option
+from harness.edge_places import EdgeOptions
 from harness.facts import DeviceFacts, GraphFacts
 from harness.hookspecs import hookimpl
 from harness.per_device import PerDevice
@@ -89,11 +89,11 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "ELEMENTWISE", "Algorithm", "AlgorithmSpec", "Arrays", "Criterion", "Device", "DeviceFacts", "Direction",
-    "EdgeReduce", "EdgeStep", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator", "Expression",
-    "FoldGroup", "Graph", "GraphFacts", "GraphReduce", "GraphSpec", "Inputs", "InvalidInput", "K", "LanguageError",
-    "No", "Operations", "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError",
+    "EdgeOptions", "EdgeReduce", "EdgeStep", "EdgeUpdate", "Engine", "EngineFailure", "EngineSpec", "Evaluator",
+    "Expression", "FoldGroup", "Graph", "GraphFacts", "GraphReduce", "GraphSpec", "Inputs", "InvalidInput", "K",
+    "LanguageError", "No", "Operations", "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError",
     "Settling", "Stage", "Superstep", "Unsupported", "VertexStep", "Yes", "change_driven", "concrete",
-    "constant", "cuda_unavailable", "edges_option", "fold_groups", "hookimpl", "initial_values", "mutable",
+    "constant", "cuda_unavailable", "fold_groups", "hookimpl", "initial_values", "mutable",
     "option", "options_of", "products_as_sums", "read", "reads", "schedule_text", "segment_reduce", "substitute",
     "unfolded", "walk", "watched",
 ]  # fmt: skip

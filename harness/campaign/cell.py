@@ -62,8 +62,8 @@ class Limits:
     """The limits of a cell.
 
     ``time_s``: wall-clock seconds. ``wait_s``: additional seconds of waiting for the device. ``memory_gb``: resident
-    memory in GB (None: four fifths of the memory of the machine or the container). ``device_memory_gb``: memory held on
-    a GPU (None: all of it).
+    memory in GB without pages of mapped files (None: four fifths of the memory of the machine or the container).
+    ``device_memory_gb``: memory held on a GPU (None: all of it).
     """
 
     time_s: float = 600.0

@@ -34,7 +34,7 @@ class Ending:
     """How a process ended.
 
     ``status``: exit status (negative: a signal). ``limit``: the limit that ended it. ``seconds``: wall-clock seconds.
-    ``peak_bytes``: the largest resident memory seen.
+    ``peak_bytes``: the largest resident memory seen, without pages of mapped files.
     """
 
     status: int
@@ -199,9 +199,21 @@ def _alive(process: psutil.Process) -> bool:
 
 
 def _resident_bytes(processes: Sequence[psutil.Process]) -> int:
-    """Return the total resident bytes of processes; processes that have just ended count as zero."""
+    """Return the total resident bytes of processes, without pages of mapped files; ended processes count as zero.
+
+    The system drops pages of files when it needs memory.
+    """
     total = 0
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            total += process.memory_info().rss
+            total += process.memory_info().rss - _file_bytes(process.pid)
     return total
+
+
+def _file_bytes(pid: int) -> int:
+    """Return the resident bytes of mapped files; 0 if the system does not tell."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("RssFile:"):
+                return 1024 * int(line.split()[1])
+    return 0

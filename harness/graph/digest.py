@@ -12,6 +12,7 @@ import numpy as np
 import xxhash
 
 from harness.graph.adjacency import Array
+from harness.graph.file_maps import in_parts
 
 # Threads are faster above this size; xxhash releases the interpreter's lock.
 _BYTES_FOR_THREADS = 32_000_000
@@ -25,7 +26,8 @@ def array_digest(array: Array) -> str:
     """
     plain = np.ascontiguousarray(array)
     hashed = xxhash.xxh3_128(f"{plain.dtype.str}{array.shape}".encode())
-    hashed.update(plain.reshape(-1).view(np.uint8).data)
+    for part in in_parts(plain.reshape(-1)):
+        hashed.update(part.view(np.uint8).data)
     return hashed.hexdigest()
 
 

@@ -14,6 +14,7 @@ from harness.graph import edges, identity, validation
 from harness.graph.adjacency import Adjacency, Array, frozen, transpose
 from harness.graph.edges import Duplicates
 from harness.graph.errors import GraphError
+from harness.graph.file_maps import in_parts
 from harness.graph.slices import equal_in_slices, taken
 
 FORWARD = "forward"  # the edge data of both_directions()
@@ -182,6 +183,12 @@ class Graph:
     def content_hash(self) -> str:
         """Hexadecimal BLAKE2b of the structure, weights, labels and data, without name, meta and origin."""
         return identity.content_hash(self.arrays(), directed=self.directed, bipartite=self.bipartite)
+
+    @cached_property
+    def least_weight(self) -> float:
+        """The smallest weight; 0 without weights or edges."""
+        weights = np.zeros(0, np.float32) if self.weights is None else self.weights
+        return min((float(part.min()) for part in in_parts(weights)), default=0.0)
 
     @property
     def nbytes(self) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from harness.graph.file_maps import in_parts
 from harness.language.algorithm import Inputs
 from harness.language.directions import FORWARD
 from harness.language.errors import InvalidInput
@@ -128,7 +129,7 @@ def checked_input(prop: Property, inputs: Inputs, graph: Graph, shape: tuple[int
         return array
     if array.dtype.kind not in ("b" if prop.dtype == "bool" else "fiub"):
         raise InvalidInput(f"input {prop.name!r} is {array.dtype}; the program needs {prop.dtype}")
-    if array.dtype.kind == "f" and np.isnan(array).any():
+    if array.dtype.kind == "f" and _count(array, np.isnan):
         raise InvalidInput(f"input {prop.name!r} contains NaN; remove or replace those entries")
     _check_signs("input", prop, array)
     _CHECKED[key] = array
@@ -150,6 +151,11 @@ def _requirements(prop: Property, array: Array) -> tuple[int, str, bool]:
 
 
 def _check_signs(what: str, prop: Property, values: Array) -> None:
-    below = np.count_nonzero(values < 0) if prop.nonnegative else 0
+    below = _count(values, lambda part: part < 0) if prop.nonnegative else 0
     if below:
         raise InvalidInput(f"{what} {prop.name!r} must be nonnegative; {below} of its values are below zero")
+
+
+def _count(values: Array, test: Callable[[Array], Array]) -> int:
+    """Return the number of values that pass a test; few are in memory at once if they are in a mapped file."""
+    return sum(int(np.count_nonzero(test(part))) for part in in_parts(np.atleast_1d(values)))

@@ -217,7 +217,7 @@ class Environment(TypedDict, total=False):
         str | None, Meta(description="commit of the checkout, with + if it was modified; null for a wheel")
     ]
     other_cores: Annotated[float | None, Meta(description="cores used by other processes during the timed runs")]
-    peak_bytes: Annotated[int, Meta(description="peak resident bytes of the cell's processes")]
+    peak_bytes: Annotated[int, Meta(description="peak resident bytes of the processes, without mapped files")]
     gpu_peak_bytes: Annotated[int | None, Meta(description="peak bytes of CuPy's pool; null: it was not used")]
     gpu: Gpu | None
 

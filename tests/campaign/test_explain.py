@@ -15,9 +15,9 @@ def test_the_program_the_analysis_and_the_kernels_are_shown(command_here, tmp_pa
     assert finished.returncode == 0, finished.stderr
     shown = finished.stdout
     assert "program pagerank" in shown
-    assert "schedule OnyxSchedule(feature_aware=True, change_driven=True" in shown
+    assert "schedule OnyxSchedule(edges='resident', feature_aware=True, change_driven=True" in shown
     assert "dense_share=0.1), " in shown
-    assert "\nchosen by the engine: dense_share\n" in shown
+    assert "\nchosen by the engine: edges, dense_share\n" in shown
     assert "missed: " in shown
     assert "def _share_part(" in shown
     assert not (tmp_path / "results").exists()
@@ -30,9 +30,9 @@ def test_cuda_kernels_are_shown_without_a_device(command_here):
     assert finished.returncode == 0, finished.stderr
     for shown in (
         "program label_propagation",
-        "schedule OnyxSchedule(feature_aware=True, change_driven=False",
-        "dense_share=0.01, pipeline=True, balance='warp', vector_width=4, block_size=256, edges='resident'), teams of",
-        "chosen by the engine: dense_share, pipeline, balance, vector_width, block_size, edges\n",
+        "schedule OnyxSchedule(edges='resident', feature_aware=True, change_driven=False",
+        "dense_share=0.01, pipeline=True, balance='warp', vector_width=4, block_size=256), teams of",
+        "chosen by the engine: edges, dense_share, pipeline, balance, vector_width, block_size\n",
         "kernel spread: spread, n_aggr, prob, settle",
         "// Generated: label_propagation, k = 5.",
         'extern "C" __global__ void __launch_bounds__(BLOCK) spread(Run* run',

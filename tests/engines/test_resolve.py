@@ -45,6 +45,7 @@ schedules = st.builds(
     direction=st.sampled_from(("push", "pull")),
     dense_share=st.none() | st.floats(0.0, 1.0),
     pipeline=st.none() | st.booleans(),
+    edges=st.none() | st.sampled_from(("resident", "mapped", "streamed")),
     **{name: st.none() | st.sampled_from(VALUES[name]) for name in VALUES},
 )
 facts = st.builds(GraphFacts, st.integers(0, 2**31), st.integers(0, 2**40), st.integers(0, 2**31))
@@ -65,8 +66,10 @@ def test_resolving_is_idempotent_and_pure_and_fills_in_every_option(schedule, al
     assert asked.serialise() == serialised
     chosen = {name: value for name, value in asdict(found).items() if before[name] is None}
     assert asdict(found) == before | chosen
+    assert chosen.pop("edges", "resident") == "resident"
+    assert chosen.pop("window_mb") == (32 if schedule.edges == "streamed" else None)
     if device == "cuda":
-        assert None not in asdict(found).values()
+        assert None not in chosen.values()
     else:  # options of a GPU stay unchanged
         assert chosen == dict.fromkeys(set(chosen) & set(OnyxSchedule.GPU_ONLY)) | (
             {"dense_share": 0.1} if "dense_share" in chosen else {}
@@ -176,7 +179,7 @@ def test_explain_shows_every_option_resolved(device):
     engine = new_engine("onyx")
     engine.generate(program("pagerank"), small("rmat"), 8, Device(device))
     first, second, *_ = engine.explain().splitlines()
-    assert first.startswith("schedule OnyxSchedule(feature_aware=True, ")
+    assert first.startswith("schedule OnyxSchedule(edges='resident', feature_aware=True, ")
     assert "None" not in first
     chosen = [name for name in engine.resolved_options() if name not in options_of(engine.schedule)]
     assert second == f"chosen by the engine: {', '.join(chosen)}"
@@ -215,8 +218,9 @@ def test_the_blocks_of_fused_kernels_are_known_once_they_are_loaded():
 
 
 def test_gunrock_balances_by_blocks_on_a_gpu():
-    for device, chosen in {"cuda": ("block", "resident"), "cpu": (None, None)}.items():
-        assert gunrock.resolve(GunrockSchedule(rebuild=3), DEVICES[device]) == GunrockSchedule(3, *chosen)
+    for device, balance in {"cuda": "block", "cpu": None}.items():
+        wanted = GunrockSchedule(3, balance, edges="resident")
+        assert gunrock.resolve(GunrockSchedule(rebuild=3), DEVICES[device]) == wanted
     given_ = GunrockSchedule(balance="merge_path", edges="mapped")
     assert gunrock.resolve(given_, DEVICES["cuda"]) == given_
 

@@ -14,13 +14,15 @@ from hypothesis import given, settings
 
 from harness.conformance.matrix import schedules
 from harness.contract import Device, No, Phases, RunStatistics, Superstep, Yes
+from harness.edge_places import Place
 from harness.facts import Degrees, DeviceFacts, GraphFacts
 from harness.lowering.buffers import Holds
 from harness.lowering.cpu import executor, movement
 from harness.lowering.cpu.flags import blocks_of
+from harness.lowering.cpu.host_store import HostStore
 from harness.lowering.cpu.policy import CpuPolicy
 from harness.lowering.cpu.tables import Owned, SideParts, SourceParts
-from harness.lowering.graph_store import GraphStore, Place, Structure
+from harness.lowering.graph_store import Structure
 from harness.per_device import PerDevice
 from tests.engines.edge_programs import EDGE_PROGRAMS
 from tests.engines.problems import ALGORITHMS, SPECS, STRATEGIES, new_engine, problem, program, small
@@ -181,7 +183,7 @@ def test_a_reset_clears_the_flags_of_the_previous_run():
 
 # the store and the loop -----------------------------------------------------------------------------------------------
 def test_executors_on_one_store_share_its_tables():
-    store = GraphStore(small("hub"))
+    store = HostStore(small("hub"))
     assert store.table(Owned(2)) is store.table(Owned(2))
     assert store.table(Owned(2)) is not store.table(Owned(3))
     assert store.structure(Structure.OUT_NEIGHBOURS) is small("hub").csr.neighbours
@@ -196,10 +198,10 @@ def test_engines_on_one_graph_share_its_store():
     assert engines[0].executor.store is engines[1].executor.store
 
 
-@pytest.mark.parametrize("place", [place for place in Place if place is not Place.RESIDENT])
+@pytest.mark.parametrize("place", [Place.MANAGED, Place.SHARDED])
 def test_places_that_are_not_built_are_refused_by_name(place):
     with pytest.raises(NotImplementedError, match=f"place={place.value}"):
-        GraphStore(small("hub"), place)
+        HostStore(small("hub"), place)
 
 
 @pytest.mark.usefixtures("uncompiled")
@@ -211,5 +213,5 @@ def test_another_loop_of_supersteps_can_take_the_place_of_the_usual_one():
         assert len(steps) == len(plan.passes)
         return RunStatistics(settled=False, supersteps=[Superstep(run.threads, 0, "dense")] * max_supersteps)
 
-    found = executor.CpuExecutor(plan, GraphStore(graph), Phases(), loop).run(3)
+    found = executor.CpuExecutor(plan, HostStore(graph), Phases(), loop).run(3)
     assert found.supersteps == [Superstep(2, 0, "dense")] * 3

@@ -110,7 +110,7 @@ def plan(
             plan_update(draft, group)
         else:
             plan_vertices(draft, group)
-    return draft.finish("SimdxCpuEngine", schedule)
+    return draft.finish("SimdxCpuEngine", schedule.with_place())
 
 
 # the three lists ------------------------------------------------------------------------------------------------------
@@ -220,9 +220,11 @@ def plan_pull(draft: PlanDraft, stage: EdgeReduce, lists: DegreeLists) -> None:
 
 
 def _builder(draft: PlanDraft, name: str, template: str, signature: list[tuple[str, str]]) -> KernelBuilder:
+    """Return a builder; the first array of the signature lists the vertices of its items."""
     builder = KernelBuilder(
-        name, draft.setting.program, draft.setting.layout, template, [("bounds", "i64"), *signature], dynamic=True
-    )
+        name, draft.setting.program, draft.setting.layout, template, [("bounds", "i64"), *signature], dynamic=True,
+        items=signature[0][0],
+    )  # fmt: skip
     builder.bind("src", "edge", "u")
     builder.bind("dst", "vertex", "v")
     return builder

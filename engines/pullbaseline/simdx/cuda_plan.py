@@ -29,7 +29,6 @@ from harness.api.cuda import (
     Measuring,
     Over,
     Pieces,
-    Place,
     PlanDraft,
     ThreadPlanner,
     Thresholds,
@@ -134,12 +133,12 @@ def plan(
     if isinstance(active, str):
         draft = _bulk(lowered, resolved, facts, features)
         draft.own(*_list_buffers(draft.setting, resolved))
-        return draft.finish(resolved, FOLDER, place=Place(resolved.edges))
+        return draft.finish(resolved, FOLDER)
     draft = _tasks(lowered, active, resolved, facts, features)
     draft.own(*_list_buffers(draft.setting, resolved))
     assert resolved.pull_share is not None
     thresholds = Thresholds(dense=resolved.pull_share)
-    return draft.finish(resolved, FOLDER, thresholds, change_driven=True, place=Place(resolved.edges))
+    return draft.finish(resolved, FOLDER, thresholds, change_driven=True)
 
 
 def refused(program: Program, schedule: SimdxSchedule, facts: GraphFacts, features: int) -> str:

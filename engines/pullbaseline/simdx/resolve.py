@@ -24,7 +24,7 @@ def resolve(schedule: SimdxSchedule, program: Program, features: int) -> SimdxSc
     without active vertices, and ``bin_size`` for the ballot filter. ``resident_blocks`` also stays None: the number of
     resident blocks depends on the registers of the compiled kernels.
     """
-    schedule = replace(schedule, edges=schedule.edges or "resident")
+    schedule = schedule.with_place()
     if not isinstance(activity(program), Activity):
         return replace(schedule, fusion=schedule.fusion or _fusion_without_activity(schedule, program, features))
     chosen = schedule.filter or "jit"

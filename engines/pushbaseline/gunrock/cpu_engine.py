@@ -286,7 +286,7 @@ def advance_kernel(draft: PlanDraft, group: FoldGroup, edges: SentEdges, *, chan
         signature += [(active, "flag"), (changed, "flag")]
         edge = MOVED.format(active=active, changed=changed)
     template = push_template("i", ADVANCE.format(edge=edge))
-    builder = KernelBuilder(name, setting.program, setting.layout, template, signature)
+    builder = KernelBuilder(name, setting.program, setting.layout, template, signature, items="frontier")
     builder.blocks["part"].line("cuts = len(hub_bounds)")
     builder.bind("src", "source", "u")
     builder.bind("sent", "source", "u", f"sent_{stage.name}_")

@@ -21,7 +21,6 @@ from harness.api.cuda import (
     KeptAccumulators,
     LoweredProgram,
     Over,
-    Place,
     ThreadPlanner,
     Thresholds,
     collect_change,
@@ -157,7 +156,7 @@ def plan(
     setting = thread_setting(lowered, facts, features, "push", change_driven=True, accumulators=kept)
     planner = GunrockPlanner(setting, forms, BALANCE[str(resolved.balance)])
     planner.plan_stages()
-    return planner.draft.finish(resolved, FOLDER, Thresholds(rebuild=REBUILD_SHARE), place=Place(resolved.edges))
+    return planner.draft.finish(resolved, FOLDER, Thresholds(rebuild=REBUILD_SHARE))
 
 
 def refused(program: Program, schedule: GunrockSchedule, facts: GraphFacts, features: int) -> str:

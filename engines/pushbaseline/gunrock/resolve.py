@@ -12,6 +12,5 @@ if TYPE_CHECKING:
 
 def resolve(schedule: GunrockSchedule, device: DeviceFacts) -> GunrockSchedule:
     """Return the schedule with every option that is None filled in; on the CPU those of ``GPU_ONLY`` stay None."""
-    if device.kind == "cpu":
-        return schedule
-    return replace(schedule, balance=schedule.balance or "block", edges=schedule.edges or "resident")
+    schedule = schedule.with_place()
+    return schedule if device.kind == "cpu" else replace(schedule, balance=schedule.balance or "block")

@@ -137,8 +137,6 @@ def plan(
     runs: CpuPolicy,
 ) -> CpuPlan | No:  # fmt: skip
     """Plan clear, push and step in the order of the stages; No with the reason if a program cannot run."""
-    if schedule.edges is not None:
-        return No("schedule option edges has no meaning on the CPU; leave it unset")
     reason = unsupported(LoweredProgram.of(program).program, graph, features, change_driven=False, tracks_edges=True)
     if reason:
         return No(reason)
@@ -154,7 +152,7 @@ def plan(
             plan_update(draft, group)
         else:
             plan_push(draft, group, nodes)
-    return draft.finish("TigrCpuEngine", schedule)
+    return draft.finish("TigrCpuEngine", schedule.with_place())
 
 
 @dataclass(frozen=True)
@@ -201,7 +199,8 @@ def push_kernel(draft: PlanDraft, group: FoldGroup) -> Kernel:
         *HUB_ARGUMENTS, ("node_source", "i64"), ("node_first", "i64"), ("node_degree", "i64"),
         ("out_neighbours", setting.ids),
     ]  # fmt: skip
-    builder = KernelBuilder(stage.name, setting.program, setting.layout, push_template("n", PUSH), signature)
+    template = push_template("n", PUSH)
+    builder = KernelBuilder(stage.name, setting.program, setting.layout, template, signature, items="node_source")
     builder.bind("src", "source", "u")
     draft.bind_edges(builder, [stage], "csr")
     builder.bind("dst", "edge", "v")

@@ -8,7 +8,7 @@ traversals, every virtual node tests whether its vertex has moved before it proc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,6 @@ from harness.api.cuda import (
     LoweredProgram,
     Over,
     Pieces,
-    Place,
     ThreadPlanner,
     refusal,
     table,
@@ -97,8 +96,7 @@ def plan(
     planner.plan_stages()
     for name in ("node_source", "node_part"):
         planner.draft.own(table(name, facts.out_degrees.pieces(schedule.degree_bound), nodes))
-    resolved = replace(schedule, edges=schedule.edges or "resident")
-    return planner.draft.finish(resolved, FOLDER, place=Place(resolved.edges))
+    return planner.draft.finish(schedule.with_place(), FOLDER)
 
 
 def refused(program: Program, schedule: TigrSchedule, facts: GraphFacts, features: int) -> str:

@@ -17,10 +17,12 @@ class CpuBuffer(Buffer):
     """An array of a run on the CPU.
 
     ``two_levels``: it holds flags of vertices, with a second level that has a flag for every block of vertices
-    (:mod:`harness.lowering.cpu.flags`).
+    (:mod:`harness.lowering.cpu.flags`). ``placed``: it holds given values of edges, which are in the place of the
+    graph's edge arrays.
     """
 
     two_levels: bool = False
+    placed: bool = False
 
     @property
     def nbytes(self) -> int:

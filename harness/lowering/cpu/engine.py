@@ -15,9 +15,9 @@ from harness.facts import DeviceFacts, GraphFacts
 from harness.graph import Graph
 from harness.language import Inputs, Program
 from harness.lowering.cpu.executor import CpuExecutor
+from harness.lowering.cpu.host_store import HostStore
 from harness.lowering.cpu.plan import CpuPlan
 from harness.lowering.cpu.policy import DEFAULT, CpuPolicy
-from harness.lowering.graph_store import GraphStore
 
 
 class CpuEngine(Engine):
@@ -60,7 +60,7 @@ class CpuEngine(Engine):
             self.generate(program, graph, features, device)
         assert self.planned is not None
         numba.set_num_threads(self.planned.rules.threads)
-        self._executor = CpuExecutor(self.planned, GraphStore.of(graph), phases)
+        self._executor = CpuExecutor(self.planned, HostStore.of(graph, self.planned.place), phases)
 
     @property
     def executor(self) -> CpuExecutor:

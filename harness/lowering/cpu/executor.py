@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 from harness.contract import Phases, RunStatistics, Superstep
 from harness.language import Inputs
 from harness.lowering.cpu.calls import Calls
+from harness.lowering.cpu.edge_places import StreamedEdges
+from harness.lowering.cpu.host_store import HostStore
+from harness.lowering.cpu.kernels import Kernel
 from harness.lowering.cpu.memory import Memory
 from harness.lowering.cpu.module_source import compiled
 from harness.lowering.cpu.movement import Movement
 from harness.lowering.cpu.plan import CpuPlan
 from harness.lowering.cpu.run import Run, Step
-from harness.lowering.graph_store import GraphStore, Structure
+from harness.lowering.cpu.windowed_calls import WindowedCalls
+from harness.lowering.graph_store import Structure
 
 
 class Loop(Protocol):
@@ -51,24 +55,33 @@ def host_loop(run: Run, steps: Sequence[Step], movement: Movement | None, max_su
 class CpuExecutor:
     """Runs of one plan on the graph of a store.
 
-    Raises CacheError if compiled modules cannot be written.
+    Raises CacheError if compiled modules or edge files cannot be written, and EngineFailure if edge files cannot be
+    read.
     """
 
-    def __init__(self, plan: CpuPlan, store: GraphStore, phases: Phases, loop: Loop = host_loop) -> None:
+    def __init__(self, plan: CpuPlan, store: HostStore, phases: Phases, loop: Loop = host_loop) -> None:
         self.plan, self.store, self.loop = plan, store, loop
         with phases("transform"):
-            structure = {part.value: store.structure(part) for part in Structure}
+            taken = {name for kernel in plan.kernels for name in kernel.arguments}
+            parts = [part for part in Structure if not part.of_edges or part.value in taken]
+            structure = {part.value: store.structure(part) for part in parts}
             for table in plan.tables:
-                structure |= table.named(store.table(table))
+                structure |= store.named(table)
         with phases("compile"):
             kernels = {kernel: compiled(kernel) for kernel in plan.kernels}
         with phases("upload"):
-            self.memory = Memory(plan.program, store.graph, plan.layout, plan.buffers, structure)
+            self.memory = Memory(plan.program, store.graph, plan.layout, plan.buffers, structure, store.edges)
         with phases("compile"):
             self.movement = self._movement()
         with phases("transform"):
-            self.run_state = Run(plan.rules, store, self.memory, Calls(kernels, self.memory, plan.rules.threads))
+            self.run_state = Run(plan.rules, store, self.memory, self._calls(kernels))
             self.steps = [one.bound(self.run_state) for one in plan.passes]
+
+    def _calls(self, kernels: Mapping[Kernel, Callable[..., int]]) -> Calls:
+        rules, edges = self.plan.rules, self.store.edges
+        if isinstance(edges, StreamedEdges):
+            return WindowedCalls(kernels, self.memory, rules.threads, edges, self.plan.windows, rules.partition)
+        return Calls(kernels, self.memory, rules.threads)
 
     def _movement(self) -> Movement | None:
         plan = self.plan

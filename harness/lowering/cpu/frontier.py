@@ -86,7 +86,7 @@ def propagated_kernel(
     stem = "mark" if marks else "sent"
     builder = KernelBuilder(
         f"{stem}_{name}", tracking.program, layout, template, list(dict.fromkeys(signature)),
-        feature_aware=feature_aware,
+        feature_aware=feature_aware, selects=active,
     )  # fmt: skip
     for flag in (active, *itertools.chain(*marks.values())):
         builder.flags(flag)

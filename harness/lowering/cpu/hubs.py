@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from harness.facts import GraphFacts
 from harness.graph import Graph
+from harness.graph.file_maps import taken_from
 from harness.language.program import EdgeReduce
 from harness.lowering.buffers import Holds
 from harness.lowering.cpu.batches import flagged_batches
@@ -94,7 +95,7 @@ def hub_runs(graph: Graph, owners: NDArray[np.int64]) -> HubRuns:
     full = graph.in_degrees[hubs] // RUN  # runs of RUN edges
     number = np.repeat(np.arange(len(hubs)), full)
     within = np.arange(len(number)) - np.repeat(np.cumsum(full) - full, full)
-    ends = sources[offsets[hubs[number]] + (within + 1) * RUN - 1].astype(np.int64) + 1
+    ends = taken_from(sources, offsets[hubs[number]] + (within + 1) * RUN - 1).astype(np.int64) + 1
     owner = np.searchsorted(owners, hubs[number], side="right") - 1
     last = np.arange(len(owners) - 1)
     ends = np.concatenate([ends, np.full(len(last), graph.num_vertices)])

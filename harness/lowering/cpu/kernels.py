@@ -60,12 +60,18 @@ TYPES = {
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel's source and its array arguments, by the names under which the engine keeps them."""
+    """A kernel's source and its array arguments, by the names under which the engine keeps them.
+
+    ``selects``: flags of the vertices whose edges it reads; "": it reads those of all. ``items``: the array of the
+    vertices whose edges it reads, ascending, which its bounds or runs index; "": they are ranges of vertices.
+    """
 
     name: str
     source: str
     arguments: tuple[str, ...]
     scratch_floats: int
+    selects: str = ""
+    items: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,8 @@ class KernelBuilder:
     arrays are added when they are used. ``assigned``: flags of a vertex that the kernel has written without a branch.
     ``batches``: an array of bounds, int64, by name. The kernel then runs once for every range, one after another, on as
     many threads as there are whole ``smallest_part`` elements in it (None: ``BATCH``), and at least on one. The part
-    function also takes the number of the range, ``batch``, and of the parts, ``parts``.
+    function also takes the number of the range, ``batch``, and of the parts, ``parts``. ``selects``, ``items``: of the
+    :class:`Kernel`.
     """
 
     def __init__(
@@ -99,8 +106,11 @@ class KernelBuilder:
         dynamic: bool = False,
         batches: str = "",
         smallest_part: int | None = None,
+        selects: str = "",
+        items: str = "",
     ) -> None:
         self.batches, self.smallest_part = batches, smallest_part or BATCH
+        self.selects, self.items = selects, items
         self.name, self.program, self.layout, self.template = name, program, layout, template
         self.dynamic = dynamic
         self.blocks = _blocks_of(template)
@@ -327,7 +337,9 @@ class KernelBuilder:
             f"def run_{self.name}(parts, threads, {names}):\n"
             f"{driver}"
         )
-        return Kernel(self.name, source, tuple(self._types), self.mapping.scratch_floats)
+        return Kernel(
+            self.name, source, tuple(self._types), self.mapping.scratch_floats, self.selects, self.items
+        )  # fmt: skip
 
 
 def _blocks_of(template: str) -> dict[str, Block]:

@@ -19,14 +19,19 @@ from harness.language.initial_state import Start
 from harness.language.program import Property
 from harness.lowering.buffers import ORDERS, Holds, Order
 from harness.lowering.cpu.buffers import CpuBuffer
+from harness.lowering.cpu.edge_places import EdgePlace, ResidentEdges
 from harness.lowering.cpu.flags import BLOCK, blocks_of, flag_arrays
 from harness.lowering.layout import Layout
 
 Array = NDArray[Any]
+EDGES_AT_ONCE = 1 << 20  # whose given values are packed at once on their way to a file
 
 
 class Memory:
-    """The arrays of a plan's buffers. ``structure``: arrays of the graph, and tables computed from it, by name."""
+    """The arrays of a plan's buffers.
+
+    ``structure``: arrays of the graph, and tables computed from it, by name. ``place``: of the edge arrays.
+    """
 
     def __init__(
         self,
@@ -35,7 +40,10 @@ class Memory:
         layout: Layout,
         buffers: Sequence[CpuBuffer],
         structure: Mapping[str, Array],
+        place: EdgePlace,
     ) -> None:
+        self.place = place
+        self._given: dict[str, Array] = {}  # edge values in CSR order that are in the place
         self.program, self.graph, self.layout, self.buffers = program, graph, layout, buffers
         self.arrays: dict[str, Array] = dict(structure)
         for buffer in buffers:
@@ -90,6 +98,8 @@ class Memory:
     def values(self, name: str) -> Array:
         """Return a property as ``[V, ...]``, or an edge property as ``[E, ...]`` in CSR order."""
         prop = self.program.properties[name]
+        if name in self._given:
+            return self._given[name]
         if prop.place != "edge":
             return self.layout.unpack(self.arrays[f"{prop.place}_{name}"], prop.shape)
         if f"csr_{name}" in self.arrays:
@@ -113,7 +123,33 @@ class Memory:
         for name in dict.fromkeys(buffer.of for buffer in edges):
             prop = self.program.properties[name]
             values = start.of(prop)
-            for buffer in edges:
-                if buffer.of == name:
-                    ordered = values if buffer.order is Order.CSR else self.graph.in_csc_order(values)
-                    self._set(buffer.name, ordered, prop)
+            kept = [buffer for buffer in edges if buffer.of == name]
+            if not isinstance(self.place, ResidentEdges) and kept[0].placed:
+                self._put(kept, prop, values)
+                continue
+            for buffer in kept:
+                ordered = values if buffer.order is Order.CSR else self.graph.in_csc_order(values)
+                self._set(buffer.name, ordered, prop)
+
+    def _put(self, buffers: Sequence[CpuBuffer], prop: Property, values: Array) -> None:
+        """Put given values of edges, in CSR order, in the place; those of the previous reset stay there."""
+        if self._given.get(prop.name) is values:
+            return
+        for buffer in buffers:
+            assert buffer.order is not None
+            weights = self.graph.in_weights if values is self.graph.weights else None
+            ordered = values if buffer.order is Order.CSR else weights
+            if ordered is not None and buffer.stride == 1 and ordered.dtype == buffer.kind:
+                self.arrays[buffer.name] = self.place.placed(ordered, buffer.order)
+            else:
+                parts = self._packed_parts(buffer, prop, values)
+                self.arrays[buffer.name] = self.place.written(parts, buffer.length, buffer.kind, buffer.order)
+        self._given[prop.name] = values
+
+    def _packed_parts(self, buffer: CpuBuffer, prop: Property, values: Array) -> Iterator[Array]:
+        """Yield the packed rows of an edge property in the order of a buffer, few at once."""
+        for first in range(0, self.graph.num_edges, EDGES_AT_ONCE):
+            part: Any = slice(first, first + EDGES_AT_ONCE)
+            if buffer.order is Order.CSC:
+                part = self.graph.in_edge_ids[part]
+            yield self.layout.pack(values[part].astype(buffer.kind, copy=False), prop.shape)

@@ -10,8 +10,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from harness.graph.file_maps import release_pages
+
 Array = NDArray[Any]
 VERTEX_COST = 2  # a vertex costs about as much as this many edges (k = 8, one core)
+EDGES_AT_ONCE = 1 << 22  # whose pages are released before the next ones are read, if neighbours are in a file
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,9 @@ def owner_bounds(in_offsets: Array, owners: int) -> NDArray[np.int64]:
 
 
 @njit(nogil=True, cache=True)  # pragma: no cover - compiled
-def _split(offsets: Array, neighbours: Array, bounds: Array, cuts: Array) -> None:
-    vertices, owners = len(offsets) - 1, len(bounds) - 1
-    for u in range(vertices):
+def _split(offsets: Array, neighbours: Array, bounds: Array, cuts: Array, start: int, stop: int) -> None:
+    owners = len(bounds) - 1
+    for u in range(start, stop):
         row = u * (owners + 1)
         cuts[row] = offsets[u]
         for p in range(1, owners):
@@ -82,5 +85,18 @@ def owned_edges(offsets: Array, neighbours: Array, bounds: Array) -> NDArray[np.
     ``cuts[u * (owners + 1) + p] .. cuts[u * (owners + 1) + p + 1]`` of the CSR.
     """
     cuts = np.empty(len(bounds) * (len(offsets) - 1), np.int64)
-    _split(offsets, neighbours, bounds, cuts)
+    for start, stop in windows(offsets, 0, len(offsets) - 1, EDGES_AT_ONCE):
+        _split(offsets, neighbours, bounds, cuts, start, stop)
+        release_pages(neighbours[offsets[start] : offsets[stop]])
     return cuts
+
+
+def windows(offsets: Array, first: int, last: int, most: int) -> list[tuple[int, int]]:
+    """Return consecutive ranges of the vertices ``first..last``, each of at most ``most`` edges, or of one vertex."""
+    found = []
+    while first < last:
+        stop = int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1
+        stop = min(max(stop, first + 1), last)
+        found.append((first, stop))
+        first = stop
+    return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from harness.contract import No
+from harness.edge_places import Place, Placement
 from harness.language import Program
 from harness.language.analysis import FoldGroup
 from harness.language.criterion import Criterion
@@ -20,6 +21,7 @@ from harness.lowering.cpu.module_source import module_source
 from harness.lowering.cpu.run import Pass, RunRules
 from harness.lowering.cpu.setting import CpuSetting
 from harness.lowering.cpu.tables import SideParts, SourceParts
+from harness.lowering.cpu.windows import Windows
 from harness.lowering.edge_tables import Reverse
 from harness.lowering.graph_store import Table
 from harness.lowering.layout import Layout
@@ -44,6 +46,7 @@ class CpuPlan:
     ``schedule``: with every option resolved. ``program``: as lowered; plans compare its ``fingerprint``. ``kernels``:
     what is compiled, one module each. ``buffers``: arrays of a run. ``tables``: arrays computed from the graph.
     ``passes``: the parts of a superstep, in order. ``missed``: the fast paths that are not taken, with reasons.
+    ``place``: of the edge arrays. ``windows``: those of streamed ones.
     """
 
     title: str
@@ -60,12 +63,16 @@ class CpuPlan:
     narrowing: Narrowing | None
     groups: tuple[tuple[str, tuple[str, ...]], ...]
     missed: tuple[str, ...]
+    place: Place
+    windows: Windows
 
     @property
     def bytes_needed(self) -> int:
-        """Bytes of all arrays beside the graph, at most."""
-        tables = sum(table.nbytes(self.rules.graph) for table in self.tables)
-        return tables + sum(buffer.nbytes for buffer in self.buffers)
+        """Bytes of all arrays beside the graph, at most: of edge arrays in files only the windows of streamed ones."""
+        in_files = self.place is not Place.RESIDENT
+        tables = sum(table.nbytes(self.rules.graph) for table in self.tables if not (in_files and table.of_edges))
+        buffers = sum(buffer.nbytes for buffer in self.buffers if not (in_files and buffer.placed))
+        return tables + buffers + self.windows.nbytes
 
     @property
     def source(self) -> str:
@@ -76,6 +83,8 @@ class CpuPlan:
     def text(self) -> str:
         """The groups of stages, the fast paths that were missed and why, and the generated source."""
         lines = [f"kernel {name}: {', '.join(stages)}" for name, stages in self.groups]
+        if self.place is not Place.RESIDENT:
+            lines.append(f"edge arrays {self.place.value} from files; windows in memory: {self.windows.nbytes:,} bytes")
         lines += [f"missed: {reason}" for reason in self.missed]
         return "\n".join(lines) + f"\n\n{self.source}"
 
@@ -169,12 +178,17 @@ class PlanDraft:
     def finish(
         self, title: str, schedule: Any, *, narrowing: Narrowing | None = None, missed: Sequence[str] = ()
     ) -> CpuPlan | No:
-        """Return the plan; No if two stages lead to kernels of the same name."""
+        """Return the plan; No if two stages lead to kernels of the same name, or if edges cannot be streamed."""
         setting, names = self.setting, [kernel.name for kernel in self.kernels]
+        placement = Placement.of(schedule)
         twice = next((name for i, name in enumerate(names) if name in names[:i]), "")
         if twice:
             return No(f"{setting.program.name}: two kernels are called {twice!r}; rename a stage")
         self._add_properties()
+        windows = Windows.of(placement, setting.facts, setting.ids, self._buffers.values())
+        refused = windows.refusal(setting.program, setting.facts, self._tables)
+        if refused:
+            return No(refused)
         self._add_work()
         tracking = setting.tracking
         rules = RunRules(
@@ -187,7 +201,7 @@ class PlanDraft:
             title, schedule, setting.program, setting.program.fingerprint, setting.layout, rules, setting.measured,
             tuple(self.kernels), tuple(self._buffers.values()), tuple(self._tables), tuple(self.passes), narrowing,
             tuple((tracking.name(group), tuple(stage.name for stage in group.stages)) for group in tracking.groups),
-            tuple(missed),
+            tuple(missed), placement.place, windows,
         )  # fmt: skip
 
     def _add_properties(self) -> None:
@@ -196,7 +210,9 @@ class PlanDraft:
         for prop in self.setting.program.properties.values():
             for order in ORDERS[prop.place]:
                 if prop.place != "edge" or order.array(prop.name) in taken:
-                    self.buffer(CpuBuffer.of_property(prop, order, self.setting.facts, self.setting.layout))
+                    placed = prop.place == "edge" and prop.role == "input"
+                    facts, layout = self.setting.facts, self.setting.layout
+                    self.buffer(CpuBuffer.of_property(prop, order, facts, layout, placed=placed))
 
     def _add_work(self) -> None:
         """Add what kernels need besides values: scratch, counts by part, parameters, values before a measurement."""

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from harness.contract import No
-from harness.edge_places import Place
+from harness.edge_places import Place, Placement
 from harness.facts import GraphFacts
 from harness.language.program import Program
 from harness.lowering.buffers import Holds, second
 from harness.lowering.cuda.buffers import CudaBuffer, of_program, of_structure, of_tracking
+from harness.lowering.cuda.edge_places import PLACES
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch, Most, named_apart
 from harness.lowering.cuda.modules import MOST_GROUPS, headers, module_source
@@ -82,19 +83,19 @@ class PlanDraft:
     def finish(
         self, schedule: Any, templates: Path, thresholds: Thresholds | None = None, *,
         change_driven: bool | None = None, tracking_policy: TrackingPolicy | None = None,
-        place: Place = Place.RESIDENT,
     ) -> CudaPlan | No:  # fmt: skip
         """Return the plan, or why the program does not fit a device.
 
-        ``schedule``: with every option filled in. ``templates``: the folder of the engine's headers.
+        ``schedule``: with every option filled in, the place of the edge arrays too. ``templates``: the folder of the
+        engine's headers.
         ``change_driven``: whether runs propagate changes; by default whether these are tracked. ``tracking_policy``:
-        when they are tracked; None: always. ``place``: of the edge arrays.
+        when they are tracked; None: always.
         """
-        setting = self.setting
+        setting, place = self.setting, Placement.of(schedule).place
         launches, measured = self._named_apart(Measuring() if self.combined else self.measuring())
         kernels = tuple({one.kernel.name: one.kernel for one in (*launches, *measured.launches)}.values())
         buffers = self._buffers(kernels, launches)
-        refused = self._refusal(kernels, buffers)
+        refused = self._refusal(kernels, buffers, place)
         if refused:
             return No(refused)
         threads = self._threads(kernels)
@@ -147,7 +148,9 @@ class PlanDraft:
             block //= 2
         return block
 
-    def _refusal(self, kernels: Sequence[CudaKernel], buffers: Sequence[CudaBuffer]) -> str:
+    def _refusal(self, kernels: Sequence[CudaKernel], buffers: Sequence[CudaBuffer], place: Place) -> str:
+        if place not in PLACES:
+            return f"edges={place.value} is not built on GPUs; give one of {', '.join(one.value for one in PLACES)}"
         tracking, team, floats = self.setting.tracking, self.setting.team, _tile_floats(kernels)
         tracked = len(tracking.propagating()) if tracking.change_driven else 0
         if tracked > MOST_GROUPS:
