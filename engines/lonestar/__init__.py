@@ -16,6 +16,6 @@ def onyx_engines() -> list[EngineSpec]:
             LonestarSchedule,
             "engines.lonestar.engine:LonestarEngine",
             requires=("numba",),
-            devices=("cpu",),
+            devices=("cpu", "cuda"),
         )
     ]

@@ -68,6 +68,7 @@ class WavePass:
 
 def plan_wavefront(draft: PlanDraft, stage: EdgeStep, schedule: LonestarSchedule) -> None:
     """Add the kernel and the pass of a step under the wavefront."""
+    assert schedule.blocks is not None
     setting, table = draft.setting, WaveTable(schedule.blocks, schedule.seed)
     lock_arrays(draft, stage.name, locks=table.columns, left=table.rows)
     draft.table(table)

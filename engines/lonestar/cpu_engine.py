@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.lonestar.counts import leads_to_columns, lost_share
 from engines.lonestar.cpu_kernels import counters_of, passes_of, stamps_of
-from engines.lonestar.cpu_lossy import lost_share
 from engines.lonestar.cpu_plan import plan
 from engines.lonestar.orders import BatchTable
 from engines.lonestar.schedule import LonestarSchedule
@@ -113,11 +113,6 @@ class LonestarCpuEngine(CpuEngine):
                 f"passes of {step}: {arrays[passes_of(step)][0]} in the last superstep" for step in self._steps
             )
         return f"{super().explain()}\n\n{told}"
-
-
-def leads_to_columns(graph: Graph) -> bool:
-    """Return whether the graph is bipartite and all edges lead from its left to its right side."""
-    return graph.bipartite is not None and int(graph.csr.offsets[graph.bipartite[0]]) == graph.num_edges
 
 
 def in_place_loop(run: Run, steps: Sequence[Step], movement: object, max_supersteps: int) -> RunStatistics:

@@ -12,6 +12,7 @@ from engines.lonestar.schedule import LonestarSchedule
 from harness.api import EdgeStep
 from harness.api.cpu import Holds, KernelBuilder, PlanDraft, Rows, Run, Step
 
+# Counts are read before the rows and written after them, and are lost as rows are.
 HOGWILD = """
     @part
     counting = len(counters) > 0
@@ -19,10 +20,12 @@ HOGWILD = """
         e = at(first_list, i)
         u = int64(at(out_rows, e))
         v = int64(at(out_neighbours, e))
+        at_u = counters[u] if counting else 0
+        at_v = counters[v] if counting else 0
         @edge
         if counting:
-            counters[u] += 1
-            counters[v] += 1
+            counters[u] = at_u + 1
+            counters[v] = at_v + 1
 """
 
 
@@ -61,12 +64,3 @@ def plan_lossy(draft: PlanDraft, stage: EdgeStep, schedule: LonestarSchedule) ->
     )  # fmt: skip
     draft.kernels.append(updating(builder, stage, "e", "csr_"))
     draft.passes.append(LossyPass(stage.name, schedule.batch))
-
-
-def lost_share(degrees: np.ndarray, counters: np.ndarray) -> float:
-    """Return the share of updates of rows that were lost in a superstep, from counts taken without locks as rows are.
-
-    ``degrees``, ``counters``: int [V], the edges at each vertex and those that it counted.
-    """
-    updates = int(degrees.sum())
-    return float((degrees - counters).sum() / updates) if updates else 0.0

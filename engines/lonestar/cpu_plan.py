@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engines.lonestar.cpu_blocks import plan_wavefront
 from engines.lonestar.cpu_kernels import updating
@@ -24,6 +24,7 @@ from harness.api.cpu import (
     unsupported,
 )
 
+BLOCKS = 16  # block rows: with 16 x 16 blocks of 1 M to 10 M ratings, a block's rows fit the caches of a core
 # lines that end up inside of loops are indented by the templates
 BATCHED = """
     @part
@@ -72,7 +73,11 @@ def resolve(program: Program, schedule: LonestarSchedule, graph: GraphFacts, fea
     given = any(step.order == "given" for step in steps)
     serial = any(step.conflicts == "serial" for step in steps)
     reason = refusal(program, graph, features) or schedule.refusal(given=given, serial=serial)
-    return No(reason) if reason else schedule.resolved(given=given, edges=graph.num_edges)
+    if reason:
+        return No(reason)
+    resolved = schedule.resolved(given=given, edges=graph.num_edges)
+    blocks = (resolved.blocks or BLOCKS) if resolved.order in ("grid", "wavefront") else None
+    return replace(resolved, blocks=blocks)
 
 
 def refusal(program: Program, graph: GraphFacts, features: int) -> str:

@@ -10,4 +10,7 @@ from harness.api import PerDevice
 class LonestarEngine(PerDevice):
     """Updates both ends of edges in place; see :class:`LonestarSchedule` for its options."""
 
-    engines: ClassVar[dict[str, str]] = {"cpu": "engines.lonestar.cpu_engine:LonestarCpuEngine"}
+    engines: ClassVar[dict[str, str]] = {
+        "cpu": "engines.lonestar.cpu_engine:LonestarCpuEngine",
+        "cuda": "engines.lonestar.cuda_engine:LonestarCudaEngine",
+    }

@@ -63,8 +63,9 @@ def batches_of(graph: Graph, schedule: LonestarSchedule) -> Batches:
         case "blkdiag":
             return block_diagonals(rows, number, schedule.block_rows, schedule.block_columns)
         case "grid":
-            left = graph.bipartite[0] if graph.bipartite else graph.num_vertices
-            across = graph.num_vertices - left if graph.bipartite else graph.num_vertices
+            assert graph.bipartite is not None
+            assert schedule.blocks is not None
+            left, across = graph.bipartite
             return strata(
                 rows,
                 number,

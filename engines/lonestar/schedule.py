@@ -48,8 +48,11 @@ class LonestarSchedule:
     - *hogwild* (Niu et al. 2011; in batches as in cuMF_SGD): a thread takes ``batch`` edges of a random order at a time
       and locks nothing. Updates of a row may be lost, which only programs with ``conflicts="lossy"`` accept.
 
-    The barrier is the end of a launch. *agm_n* and *sgm* keep a block's columns in the shared memory of a GPU; a CPU
-    has them in its caches. *agm_n* skips matchings without an edge in the block.
+    On a GPU, ``barrier`` is the end of a launch or a barrier of all resident blocks (*grid*). By default, batches that
+    fill the GPU have a launch each, those of a few blocks share one with barriers, and those of one block run in it.
+    Unlike in the paper, *agm_n* and *sgm* do not copy a block's columns to shared memory; caches hold them. *agm_n*
+    skips matchings without an edge in the block. ``feature_aware``: the features of an edge are spread over lanes.
+    ``workers``: teams of *hogwild*.
 
     ``shuffle``: *el*, *hybrid*, *owner*, *levels* and *hogwild* take the edges in a random order, drawn with ``seed``,
     not in that of the CSR. None: they do, as in the paper, except for a program that fixes the order.
@@ -66,9 +69,21 @@ class LonestarSchedule:
     nodes: int = option(1024, "columns in a block of agm_n and sgm", within="[1, inf)")
     block_rows: int = option(2, "rows in a block of blkdiag", within="[1, inf)")
     block_columns: int = option(2, "columns in a block of blkdiag", within="[1, inf)")
-    blocks: int = option(16, "block rows of grid and wavefront", within="[1, inf)")
+    blocks: int | None = option(
+        None, "block rows of grid and wavefront (null: 16 on the CPU, up to 1024 on a GPU)", within="[1, inf)"
+    )
     hub: int | None = option(
         None, "degree from which owner takes a column (null: by the number of edges)", within="[1, inf)"
+    )
+    feature_aware: bool | None = option(
+        None, "GPU: a team of lanes takes an edge; false: a thread does, as in most of the paper (null: true)"
+    )
+    barrier: str | None = option(
+        None, "GPU: after a batch or pass: the end of a launch, or a barrier of the grid within one (null: by size)",
+        values=("launch", "grid"),
+    )  # fmt: skip
+    workers: int | None = option(
+        None, "GPU: teams of hogwild at a time (null: so few that 2 % of the updates meet)", within="[1, inf)"
     )
     batch: int = option(256, "consecutive edges that a thread of hogwild takes", within="[1, inf)")
 

@@ -142,6 +142,10 @@ template <class Value> static Value atomicExch(Value* target, Value value)
 {
     return updated(target, [=](Value) { return value; });
 }
+template <class Value> static Value atomicCAS(Value* target, Value wanted, Value value)
+{
+    return updated(target, [=](Value before) { return before == wanted ? value : before; });
+}
 static inline unsigned atomicInc(unsigned* target, unsigned last)
 {
     return updated(target, [=](unsigned before) { return before >= last ? 0 : before + 1; });

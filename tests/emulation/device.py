@@ -29,6 +29,7 @@ SIZES = {
     "harness.lowering.cuda.thread_planner.BLOCK": THREADS,
     "engines.pushbaseline.gunrock.cuda_plan.BLOCKS": 3,
     "engines.pullbaseline.simdx.cuda_plan.BLOCKS": 3,
+    "engines.lonestar.cuda_plan.BLOCK": THREADS,
     "engines.pullbaseline.simdx.cuda_plan.THREADS": THREADS,
 }
 
@@ -51,7 +52,8 @@ def emulate(monkeypatch: pytest.MonkeyPatch, *, racing: bool = False) -> Device:
     residency = importlib.import_module("engines.pullbaseline.simdx.residency")
     monkeypatch.setattr(residency, "registers_of", lambda _: 32)
     launcher = importlib.import_module("harness.lowering.cuda.launcher")
-    for module in (residency, launcher):
+    lonestar = importlib.import_module("engines.lonestar.cuda_executor")
+    for module in (residency, launcher, lonestar):
         monkeypatch.setattr(module, "blocks_of_multiprocessor", lambda *_: 1)
     for name, (kind, options) in SCHEDULES.items():
         if kind == "onyx":

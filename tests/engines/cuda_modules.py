@@ -114,7 +114,7 @@ class Module:
     shared: Mapping[str, int]
 
 
-IN_PLACE = ("sgd_mf",)  # updates both ends of edges in place, which no engine does on CUDA
+IN_PLACE = ("sgd_mf",)  # updates both ends of edges in place: tests/engines/test_lonestar_cuda.py
 
 
 def algorithms() -> tuple[str, ...]:

@@ -45,11 +45,9 @@ def work(name: str, length: int, dtype: str = "float32", *, start: float | None 
     return CudaBuffer(name, Holds.WORK, dtype=dtype, rows=length, start=start, kept=True)
 
 
-def table(name: str, length: int, source: Table[Any]) -> CudaBuffer:
-    """Return the buffer of an array of an engine's table, uint32."""
-    return CudaBuffer(
-        name, Holds.TABLE, dtype="uint32", rows=length, kept=True, source=source, of_edges=source.of_edges
-    )
+def table(name: str, length: int, source: Table[Any], dtype: str = "uint32") -> CudaBuffer:
+    """Return the buffer of an array of an engine's table."""
+    return CudaBuffer(name, Holds.TABLE, dtype=dtype, rows=length, kept=True, source=source, of_edges=source.of_edges)
 
 
 def flag_of(holds: Holds, group: str) -> str:

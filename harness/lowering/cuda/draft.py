@@ -138,7 +138,8 @@ class PlanDraft:
         title = f"{setting.program.name}, k = {setting.layout.features}"
         included = headers(templates)
         return module_source(
-            title, kernels, setting.team, threads, many_edges=setting.many_edges, included=included
+            title, kernels, setting.team, threads, many_edges=setting.many_edges, included=included,
+            coherent=setting.coherent,
         )  # fmt: skip
 
     def _threads(self, kernels: Sequence[CudaKernel]) -> int:
@@ -202,12 +203,14 @@ class PlanDraft:
 
 
 def refusal(
-    program: Program, facts: GraphFacts, features: int, *, change_driven: bool = False, tracks_edges: bool = False
-) -> str:
-    """Return why no device can run a lowered program on such a graph; empty if one can."""
+    program: Program, facts: GraphFacts, features: int, *, change_driven: bool = False, tracks_edges: bool = False,
+    in_place: bool = False,
+) -> str:  # fmt: skip
+    """Return why no device can run a lowered program on such a graph; empty if one can (:func:`unsupported`)."""
     if facts.num_vertices >= 1 << 31:
         return "vertex ids take 32 bits on a device, and the graph has more vertices"
-    return unsupported(program, facts, features, change_driven=change_driven, tracks_edges=tracks_edges)
+    return unsupported(program, facts, features, change_driven=change_driven, tracks_edges=tracks_edges,
+                       in_place=in_place)  # fmt: skip
 
 
 def _tile_floats(kernels: Sequence[CudaKernel]) -> int:

@@ -87,6 +87,7 @@ class Elements(ABC):
         self.overwritable: frozenset[tuple[str, str]] = (
             frozenset()
         )  # accumulators that only one solution reads and overwrites
+        self.coherent = False  # values of vertices are read from memory that all multiprocessors share (``seen``)
         self.tile_floats = 0
         self.read_by_all: set[str] = set()  # arrays of which all lanes of a team read the same value
         self._names = 0
@@ -113,6 +114,8 @@ class Elements(ABC):
         """Return whether a property is used in place in memory: matrices, and rows that are walked."""
         if len(node.shape) != 1 or self.feature_aware:
             return len(node.shape) == 2
+        if self.coherent:
+            return False
         return not (self.holds and self.locate(*node.attribute).block.fields is not None)
 
     @abstractmethod

@@ -17,6 +17,7 @@ from harness.lowering.cuda.code import Block, Value
 from harness.lowering.cuda.elements import INLINE, Elements, Walk, literal, scalar_operation
 
 REDUCTION = {"sum": "Add", "dot": "Add", "reduce_max": "Max", "reduce_min": "Min"}
+ENDS = ("src", "dst")  # of an edge, whose values other teams may be writing
 MOST_REGISTERS = 64  # of a lane for one matrix; larger ones are in shared memory
 
 
@@ -47,6 +48,8 @@ class Lowering(Elements):
                     return place.value
                 self.read_by_all.add(place.array)
                 text = f"{place.array}[{place.index}]"
+                if self.coherent and node.dtype == "float" and node.attribute[0] in ENDS:
+                    text = f"seen({place.array} + {place.index})"
             case op if op in INLINE:
                 text = scalar_operation(node, [self.lower(arg).text for arg in node.args])
             case "index":

@@ -78,8 +78,9 @@ class CudaKernelBuilder:
     The blocks of a template are ``kernel`` and those named by its other placeholders; the parent of a block is the last
     block before it at a smaller indentation. Values that ``fetch`` reads are kept in ``got``, and ``visit`` computes
     with them; ``holds``: this includes rows that a thread walks, which are short. ``idle``: a condition under which the
-    kernel does nothing. ``flipped``: arrays whose two buffers swap during a run, by the name of the count of their
-    swaps.
+    kernel does nothing. ``coherent``: rows of vertices are read past the cache of the multiprocessor, because others
+    write them during the kernel; the module must be COHERENT. ``flipped``: arrays whose two buffers swap during a run,
+    by the name of the count of their swaps.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class CudaKernelBuilder:
         flipped: MappingOf[str, str] | None = None,
         holds: bool = False,
         idle: str = "",
+        coherent: bool = False,
     ) -> None:
         self.idle = idle
         self.name, self.program, self.layout, self.template = kernel_name(name), program, layout, template
@@ -112,6 +114,7 @@ class CudaKernelBuilder:
             layout, team, self._locate, self.root, parameter_names(program),
             feature_aware=feature_aware, computed=computed, holds=holds,
         )  # fmt: skip
+        self.mapping.coherent = coherent
 
     # bindings ---------------------------------------------------------------------------------------------------------
     def bind(self, space: str, block: str, index: str, prefix: str = "vertex_") -> None:

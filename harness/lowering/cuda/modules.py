@@ -17,7 +17,7 @@ HEADER = """// Generated: {title}.
 #define LANES {lanes}  // of a team, which shares a vertex or an edge
 #define WIDTH {width}  // consecutive features that a lane loads at once
 #define BLOCK {block}  // threads of a block
-constexpr int GROUPS = {groups};  // edge stages whose sources are tracked, at most
+{coherent}constexpr int GROUPS = {groups};  // edge stages whose sources are tracked, at most
 typedef {edge_id} EdgeId;  // a position among the edges
 {includes}
 
@@ -59,10 +59,16 @@ def module_source(
     *,
     many_edges: bool,
     included: Mapping[str, str],
+    coherent: bool = False,
 ) -> str:
-    """Return the source of a module. ``many_edges``: positions among the edges take 64 bits."""
+    """Return the source of a module.
+
+    ``many_edges``: positions among the edges take 64 bits. ``coherent``: other multiprocessors write rows during a
+    kernel.
+    """
     head = HEADER.format(
         title=title, lanes=team.lanes, width=team.width, block=block,
+        coherent="#define COHERENT  // rows are read past the caches of multiprocessors\n" if coherent else "",
         groups=MOST_GROUPS, edge_id="long long" if many_edges else "unsigned int",
         includes="\n".join(f'#include "{name}"' for name in included),
     )  # fmt: skip

@@ -15,12 +15,14 @@ class CudaSetting(Setting):
     """The setting that all kernels of a plan share on a CUDA device.
 
     ``team``: the lanes that share a vertex or an edge. ``block``: threads of a block on which the mapping is based.
-    ``flipped``: arrays whose two buffers the device swaps, by the name of the count of swaps.
+    ``coherent``: other multiprocessors write rows during a kernel that reads them. ``flipped``: arrays whose two
+    buffers the device swaps, by the name of the count of swaps.
     """
 
     layout: DeviceLayout
     team: TeamShape
     block: int
+    coherent: bool = False
     flipped: Mapping[str, str] = field(default_factory=dict)
 
     @property

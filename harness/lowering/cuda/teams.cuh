@@ -125,6 +125,30 @@ struct alignas(4 * WIDTH) Chunk {  // what a lane loads at once
     float at[WIDTH];
 };
 
+// Read a number, or a chunk, of a row. In COHERENT modules others write rows during a kernel, and the caches of
+// multiprocessors do not see that: these reads are served by the cache that all of them share.
+#if defined(COHERENT) && __CUDA_ARCH__ >= 800
+__device__ inline float seen(const float* source) { return __ldcg(source); }
+__device__ inline Chunk seen(const Chunk* source)
+{
+    Chunk chunk;
+#if WIDTH == 4
+    const float4 values = __ldcg(reinterpret_cast<const float4*>(source));
+    chunk.at[0] = values.x, chunk.at[1] = values.y, chunk.at[2] = values.z, chunk.at[3] = values.w;
+#elif WIDTH == 2
+    const float2 values = __ldcg(reinterpret_cast<const float2*>(source));
+    chunk.at[0] = values.x, chunk.at[1] = values.y;
+#else
+    chunk.at[0] = __ldcg(reinterpret_cast<const float*>(source));
+#endif
+    return chunk;
+}
+#else
+__device__ inline float seen(const float* source) { return *source; }
+__device__ inline Chunk seen(const Chunk* source) { return *source; }
+#endif
+__device__ inline bool seen(const bool* source) { return *source; }
+
 // The row of N features at `start`; rows have stride STRIDE, so chunks are aligned if STRIDE is a multiple of WIDTH.
 template <int N, int STRIDE, class Value> __device__ inline Row<N, Value> load(const Team& team, const Value* start)
 {
@@ -132,12 +156,12 @@ template <int N, int STRIDE, class Value> __device__ inline Row<N, Value> load(c
     if constexpr (WIDTH > 1 && STRIDE % WIDTH == 0 && sizeof(Value) == 4) {
         _Pragma("unroll UNROLL") for (int slot = 0; slot < slots(N); slot += WIDTH) {
             if (team.holds(slot, N)) {
-                const Chunk chunk = *reinterpret_cast<const Chunk*>(start + team.feature(slot));
+                const Chunk chunk = seen(reinterpret_cast<const Chunk*>(start + team.feature(slot)));
                 _Pragma("unroll") for (int i = 0; i < WIDTH; ++i) row[slot + i] = chunk.at[i];
             }
         }
     } else {
-        FEATURES(slot, N) row[slot] = team.holds(slot, N) ? start[team.feature(slot)] : Value(0);
+        FEATURES(slot, N) row[slot] = team.holds(slot, N) ? seen(start + team.feature(slot)) : Value(0);
     }
     return row;
 }

@@ -1,0 +1,229 @@
+"""The execution of steps in place on a CUDA device: batches, or passes until no edge is left."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engines.lonestar.cpu_locks import HubColumns
+from engines.lonestar.cuda_tables import CudaBatches, CudaHubs
+from harness.api import EdgeStep, EngineFailure, Superstep
+from harness.api.cuda import CudaExecutor, CudaKernel, blocks_of_multiprocessor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from engines.lonestar.schedule import LonestarSchedule
+    from harness.api import Inputs
+    from harness.api.cuda import CudaPlan, CudaRun, DeviceStore
+
+# Passes of one launch with barriers of the grid; a launch alone takes about as long as four of these barriers.
+MOST_PASSES = 64
+PASSES = 3  # of the counts of ``sizes``: passes over edges that have run
+KERNELS = {"hybrid": 3, "owner": 3}  # of a step; others have one
+
+
+class LonestarExecutor(CudaExecutor):
+    """Run the steps of supersteps one after another, and wait for each pass whose successor depends on it.
+
+    ``passes``: of each step in the last superstep, by name; batches count as passes. ``checks_locks``: all locks are
+    downloaded after a step; they must be free.
+    """
+
+    def __init__(self, plan: CudaPlan, store: DeviceStore) -> None:
+        super().__init__(plan, store, self._supersteps)
+        self.schedule: LonestarSchedule = plan.schedule
+        self.steps = [stage for stage in plan.program.stages if isinstance(stage, EdgeStep)]
+        self.passes: dict[str, int] = {}
+        self.checks_locks = False
+        of_each = KERNELS.get(self.schedule.order, 1)
+        kernels = [launch.kernel for launch in plan.launches]
+        self.kernels = {
+            step.name: kernels[number * of_each : (number + 1) * of_each] for number, step in enumerate(self.steps)
+        }
+
+    # running ----------------------------------------------------------------------------------------------------------
+    def _supersteps(self, run: CudaRun, first: int, wanted: int) -> None:
+        step = self._batches
+        if self.schedule.order in ("el", "nl", "hybrid", "owner"):
+            step = self._locked
+        elif self.schedule.order in ("wavefront", "hogwild"):
+            step = self._wave if self.schedule.order == "wavefront" else self._lossy
+        self._run = run
+        for number in range(first, wanted):
+            if "graph_superstep" in self.arrays:
+                self.arrays["graph_superstep"].fill(number)
+            for name, kernels in self.kernels.items():
+                step(name, kernels)
+            self.functions["end_of_superstep"]((1,), (1,), (self.state.array, run.past))
+
+    def superstep_of(self, active: int, edges: int, dense: int) -> Superstep:
+        """Return the superstep: every vertex is active, and every edge runs once in each step."""
+        facts = self.plan.facts
+        return Superstep(facts.num_vertices, facts.num_edges * len(self.steps), "dense")
+
+    def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> None:
+        """Reset all properties; no edge takes stamps, and all locks are free."""
+        super().reset(inputs, state)
+        for name in ("taking", "sizes", "arrivals", "locks"):
+            if name in self.arrays:
+                self.arrays[name].fill(0)
+
+    def _launch(self, kernel: CudaKernel, first: int, last: int, blocks: int, *, together: bool = False) -> None:
+        """Queue a kernel; ``together``: its blocks wait for each other, and must all be resident."""
+        bounds = {"first": first, "last": last}
+        kind = self.plan.edge_position if kernel.name in self._of_edges else np.uint32
+        given = [
+            kind(bounds[name]) if name in bounds else self.state.array if name == "run" else self.arrays[name]
+            for name in kernel.arguments
+        ]
+        if together:
+            self.arrays["arrivals"].fill(0)
+        shared = self.plan.shared_of(kernel)
+        function, threads = self.functions[kernel.name], (self.plan.threads,)
+        function((blocks,), threads, tuple(given), shared_mem=shared, enable_cooperative_groups=together)
+        self._run.launches += 1
+
+    @property
+    def _of_edges(self) -> set[str]:
+        """The kernels whose range is one of edges."""
+        return {kernels[1].name for kernels in self.kernels.values() if len(kernels) > 1}
+
+    def _resident(self, kernel: CudaKernel) -> int:
+        """Return the blocks of a kernel that the device runs at once."""
+        shared = self.plan.shared_of(kernel)
+        each = blocks_of_multiprocessor(self.functions[kernel.name], self.plan.threads, shared)
+        return max(1, each) * int(self.attributes["MultiProcessorCount"])
+
+    @property
+    def _teams(self) -> int:
+        """The teams of a block."""
+        return self.plan.threads // 32 * self.plan.team.teams
+
+    def _blocks(self, kernel: CudaKernel, teams: int) -> int:
+        """Return the blocks for a number of teams, no more than four times those that are resident."""
+        return max(1, min(-(-teams // self._teams), 4 * self._resident(kernel)))
+
+    # batches ----------------------------------------------------------------------------------------------------------
+    def _batches(self, name: str, kernels: list[CudaKernel]) -> None:
+        """Run all batches: large ones in a launch each, adjacent small ones in one launch with barriers."""
+        (kernel,) = kernels
+        units = np.diff(self.store.table(CudaBatches(self.schedule)).batches.batches)
+        for first, last, blocks in launches_of(units, self._teams, self._resident(kernel), self.schedule.barrier):
+            self._launch(kernel, first, last, blocks, together=last - first > 1 and blocks > 1)
+        self.passes[name] = len(units)
+
+    # passes -----------------------------------------------------------------------------------------------------------
+    def _left(self, at: int) -> int:
+        """Wait for the device; return the count of edges of a pass (in_place.cuh)."""
+        return int(self.arrays["sizes"].get()[at % 3])
+
+    def _locked(self, name: str, kernels: list[CudaKernel]) -> None:
+        arrays, edges, self.passes[name] = self.arrays, self.plan.facts.num_edges, 0
+        if self.schedule.order != "el":
+            arrays["done"].fill(False)
+            self._node_passes(name, kernels[0])
+        if self.schedule.order == "nl":
+            return
+        arrays["sizes"].fill(0)
+        if self.schedule.order == "el":
+            arrays["list_0"][:edges] = arrays["first_list"][:edges]
+            arrays["sizes"][0] = edges
+        else:
+            self._launch(kernels[1], 0, edges, self._blocks(kernels[1], edges))
+        self._edge_passes(name, kernels[-1])
+        self._check_locks(name)
+
+    def _node_passes(self, name: str, kernel: CudaKernel) -> None:
+        """Run passes over columns: one if passes over edges follow and not only hubs are taken, else until all ran."""
+        csc = self.store.graph.csc
+        first, last, left = 0, self.plan.facts.num_vertices, self.plan.facts.num_edges
+        if self.schedule.order == "owner":
+            assert self.schedule.hub is not None
+            hubs = self.store.table(CudaHubs(HubColumns(self.schedule.hub)))
+            last, left = len(hubs), int(np.diff(csc.offsets)[hubs].sum())
+        elif self.plan.facts.bipartite:
+            first = self.plan.facts.bipartite[0]
+        while left:
+            self.arrays["sizes"].fill(0)
+            self._launch(kernel, first, last, self._blocks(kernel, last - first))
+            self.passes[name] += 1
+            if self.schedule.order == "hybrid":
+                break
+            left = self._progress(name, left, self._left(0))
+        self._check_locks(name)
+
+    def _edge_passes(self, name: str, kernel: CudaKernel) -> None:
+        """Run passes over lists of edges until none is left; short lists in launches of several passes."""
+        number, left = 0, self._left(0)
+        resident = self._resident(kernel)
+        while left:
+            short = left <= 4 * resident * self._teams and self.schedule.barrier != "launch"
+            several = short or self.schedule.barrier == "grid"
+            blocks = min(resident, self._blocks(kernel, left)) if several else self._blocks(kernel, left)
+            passes = MOST_PASSES if several else 1
+            self._launch(kernel, number, number + passes, blocks, together=several and blocks > 1)
+            number += passes
+            left = self._progress(name, left, self._left(number))
+        self.passes[name] += int(self.arrays["sizes"].get()[PASSES])
+
+    def _progress(self, name: str, before: int, left: int) -> int:
+        if left >= before:
+            raise EngineFailure(f"a pass of {name} ran none of {before} edges: locks were left held")
+        return left
+
+    def _check_locks(self, name: str) -> None:
+        held = int(np.count_nonzero(self.arrays["locks"].get())) if self.checks_locks else 0
+        if held:
+            raise EngineFailure(f"{held} locks are held after all edges of {name}")
+
+    # blocks, and no locks ---------------------------------------------------------------------------------------------
+    def _wave(self, name: str, kernels: list[CudaKernel]) -> None:
+        (kernel,) = kernels
+        rows = self.schedule.blocks or 1
+        left, self.passes[name] = 2 * rows * rows + 1, 0
+        self.arrays["done_blocks"].fill(False)
+        blocks = min(rows, self._resident(kernel))
+        while left:
+            self.arrays["sizes"].fill(0)
+            self._launch(kernel, 0, rows, blocks)
+            self.passes[name] += 1
+            left = self._progress(name, left, self._left(0))
+        self._check_locks(name)
+
+    def _lossy(self, name: str, kernels: list[CudaKernel]) -> None:
+        (kernel,) = kernels
+        workers = self.schedule.workers or 1
+        blocks = min(workers, self._resident(kernel))
+        self._launch(kernel, min(workers, blocks * self._teams), 0, blocks)
+        self.passes[name] = 1
+
+
+def launches_of(
+    units: NDArray[np.integer[Any]], teams: int, resident: int, barrier: str | None
+) -> Iterator[tuple[int, int, int]]:
+    """Yield the launches of batches: the first, the one after the last, and the blocks.
+
+    ``units``: of each batch. ``teams``: of a block. ``resident``: blocks that run at once. ``barrier``: *launch*: a
+    launch for each batch; *grid*: one for all. None: batches that keep all resident teams busy have a launch of their
+    own; those of few units run in one block, whose barrier is the cheapest; others in a resident grid.
+    """
+    if barrier == "grid":
+        if len(units):
+            yield 0, len(units), min(resident, max(1, -(-int(units.max()) // teams)))
+        return
+    blocks = -(-units // teams)
+    kinds = np.where(blocks > resident, 2, np.where(blocks > 4, 1, 0)) if barrier is None else np.full(len(units), 2)
+    at = 0
+    for kind, members in groupby(kinds.tolist()):
+        count = len(list(members))
+        if kind == 2:
+            for batch in range(at, at + count):
+                yield batch, batch + 1, max(1, min(int(blocks[batch]), 4 * resident))
+        else:
+            yield at, at + count, 1 if kind == 0 else int(min(resident, blocks[at : at + count].max()))
+        at += count

@@ -1,0 +1,155 @@
+// Steps that update both ends of edges in place: teams of the grid, locks that are tried, stamps, and barriers.
+//
+// A lock is a word: 0 if it is free. The leading lane of a team takes it for the team, and nothing waits for a lock, so
+// that no order of teams can deadlock. A fence behind the taking and one before the release order the accesses to rows.
+#pragma once
+
+#include "barrier.cuh"
+
+typedef unsigned long long Number;
+
+constexpr Id TEAMS_OF_BLOCK = BLOCK / 32 * TEAMS;
+
+__device__ inline Id teams_of_grid() { return gridDim.x * TEAMS_OF_BLOCK; }
+// Spare lanes belong to no team; callers leave them out.
+__device__ inline Id team_of_grid(const Team& team)
+{
+    return blockIdx.x * TEAMS_OF_BLOCK + threadIdx.x / 32 * TEAMS + team.number;
+}
+// Consecutive numbers are in different blocks, so that few teams share no multiprocessor.
+__device__ inline Id team_across_blocks(const Team& team)
+{
+    return blockIdx.x + gridDim.x * (threadIdx.x / 32 * TEAMS + team.number);
+}
+
+// Every thread of the grid waits for all others. A grid of several blocks must be resident.
+__device__ inline void wait_for_all(GlobalBarrier& barrier)
+{
+    if (gridDim.x == 1) __syncthreads();
+    else barrier.wait();
+}
+
+__device__ inline bool take(Id* lock) { return atomicCAS(lock, 0u, 1u) == 0u; }
+
+// Try to lock one vertex, or both of two different ones; the lanes of a team get the same answer.
+__device__ inline bool try_lock(const Team& team, Id* locks, Id v)
+{
+    int taken = 0;
+    if (team.leads()) {
+        taken = take(locks + v);
+        if (taken) __threadfence();
+    }
+    return team.from(taken, 0);
+}
+__device__ inline bool try_both(const Team& team, Id* locks, Id u, Id v)
+{
+    int taken = 0;
+    if (team.leads()) {
+        const Id low = u < v ? u : v, high = u < v ? v : u;
+        if (take(locks + low)) {
+            taken = take(locks + high);
+            if (!taken) atomicExch(locks + low, 0u);
+        }
+        if (taken) __threadfence();
+    }
+    return team.from(taken, 0);
+}
+__device__ inline void unlock(const Team& team, Id* locks, Id v)
+{
+    team.sync();
+    if (team.leads()) {
+        __threadfence();
+        atomicExch(locks + v, 0u);
+    }
+}
+__device__ inline void unlock_both(const Team& team, Id* locks, Id u, Id v)
+{
+    team.sync();
+    if (team.leads()) {
+        __threadfence();
+        atomicExch(locks + u, 0u);
+        atomicExch(locks + v, 0u);
+    }
+}
+
+// Try to lock the sources of DEPTH edges from `base` on that are not done; return a bit for each edge that may run, and
+// add to `missing` those that may not. All attempts are in flight at once.
+template <int DEPTH>
+__device__ inline unsigned lock_sources(const Team& team, Id* locks, const bool* done, const Id* sources, EdgeId base,
+                                        EdgeId end, Number& missing)
+{
+    unsigned locked = 0;
+    if (team.leads()) {
+        bool wanted[DEPTH];
+        Id before[DEPTH];
+        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) wanted[d] = base + d < end && !done[base + d];
+        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d)
+            before[d] = wanted[d] ? atomicCAS(locks + sources[base + d], 0u, 1u) : 1u;
+        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
+            if (before[d] == 0u) locked |= 1u << d;
+            else if (wanted[d]) ++missing;
+        }
+        if (locked) __threadfence();
+    }
+    return team.from(locked, 0);
+}
+template <int DEPTH>
+__device__ inline void unlock_sources(const Team& team, Id* locks, bool* done, const Id* sources, EdgeId base,
+                                      unsigned locked)
+{
+    team.sync();
+    if (team.leads()) {
+        __threadfence();
+        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
+            if (locked >> d & 1u) {
+                done[base + d] = true;
+                atomicExch(locks + sources[base + d], 0u);
+            }
+        }
+    }
+}
+
+// An edge that holds its locks notes how many edges were before it at either end.
+__device__ inline void stamp(const Team& team, bool stamping, Id* stamps, Id* counters, EdgeId e, Id u, Id v)
+{
+    if (!stamping || !team.leads()) return;
+    volatile Id *const at_u = counters + u, *const at_v = counters + v;
+    stamps[2 * size_t(e)] = *at_u;
+    stamps[2 * size_t(e) + 1] = *at_v;
+    *at_u = *at_u + 1;
+    *at_v = *at_v + 1;
+}
+
+// Edges counted at both ends without locks, as rows are updated: read before the rows, and written after them.
+struct Counted {
+    volatile Id *at_u = nullptr, *at_v = nullptr;
+    Id before_u = 0, before_v = 0;
+
+    __device__ Counted(const Team& team, bool counting, Id* counters, Id u, Id v)
+    {
+        if (!counting || !team.leads()) return;
+        at_u = counters + u;
+        at_v = counters + v;
+        before_u = *at_u;
+        before_v = *at_v;
+    }
+    __device__ void write() const
+    {
+        if (!at_u) return;
+        *at_u = before_u + 1;
+        *at_v = before_v + 1;
+    }
+};
+
+// Three counts of edges: of this pass, of the next, and the one of the last, which is set to zero. Then the number of
+// passes that have run.
+__device__ inline Number* size_of(Number* sizes, Id pass) { return sizes + pass % 3; }
+__device__ inline EdgeId edges_of_pass(Number* sizes, Id pass)
+{
+    const Number count = *const_cast<volatile Number*>(size_of(sizes, pass));
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        *size_of(sizes, pass + 2) = 0;
+        if (count) ++sizes[3];
+    }
+    return EdgeId(count);
+}

@@ -1,0 +1,111 @@
+"""Steps in place on emulated CUDA devices: the replay in the engine's own order agrees, and finds planted defects.
+
+Blocks run one after another, and the teams of a block in turns: this shows the logic of locks, not races of hardware.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+from engines.lonestar import cuda_templates
+from engines.lonestar.schedule import BATCHED, LOCKED
+from harness.algorithms.sgd_mf import SGDMatrixFactorisation
+from harness.contract import EngineFailure
+from harness.graph.generators import random_ratings
+from harness.language import trace
+from harness.language.replay import replay
+from harness.language.validation import compare
+from tests.engines.test_lonestar import OPTIONS, replayed
+from tests.engines.test_lonestar_on_cuda import ALGORITHM, LOSSY, check_replay, cuda_engine
+
+SHORT = (
+    ("el", 16, {}, {}), ("agm_e", 3, {}, {}), ("owner", 3, {"hub": 30}, {"bias": "both", "rates": "adagrad"}),
+    ("wavefront", 3, {"blocks": 3}, {}),
+)  # fmt: skip
+LONG = (
+    *((order, 3, OPTIONS.get(order, {}), {}) for order in (*BATCHED, *LOCKED)),
+    *((order, k, OPTIONS.get(order, {}), {}) for order in ("el", "owner", "grid") for k in (1, 33, 128)),
+    *((order, 16, {"feature_aware": False}, {}) for order in ("el", "nl", "blkdiag")),
+    ("agm_e", 3, {"barrier": "launch"}, {}), ("agm_e", 3, {"barrier": "grid"}, {}),
+    ("el", 3, {"barrier": "launch"}, {}), ("el", 3, {"shuffle": False}, {}), ("el", 3, {}, {"sides": "double"}),
+    *((order, 5, OPTIONS.get(order, {}), {"bias": "both", "rates": "adagrad"}) for order in (*LOCKED, "blkdiag")),
+)  # fmt: skip
+
+
+@functools.cache
+def given():
+    return random_ratings(users=60, items=40, num_ratings=500, seed=4)
+
+
+@pytest.mark.parametrize(
+    ("order", "features", "options", "parameters"),
+    [*SHORT, *(pytest.param(*one, marks=pytest.mark.full) for one in LONG if one not in SHORT)],
+)
+def test_float64_in_the_engines_own_order_gives_its_values(order, features, options, parameters, emulated):
+    algorithm = SGDMatrixFactorisation(alpha=0.1, epochs=3, **parameters)
+    check_replay(algorithm, given(), features, emulated, order=order, **options)
+
+
+DEFECTS = {  # of a template: what it does wrong, and where
+    "skipped edge": ("agm_e", "BATCHED", "i < end;", "i + (batch == 2) < end;"),
+    "doubled edge": ("agm_e", "BATCHED", "const EdgeId end = batches[batch + 1];",
+                     "const EdgeId end = batches[batch + 1] + (batch == 2);"),
+    "missing barrier": ("agm_e", "BATCHED", "if (batch + 1 < last) wait_for_all(barrier);", ""),
+    "edge not left for later": ("el", "EDGE_LOCKED", "= e;\n            }", ";\n            }"),
+    "forgotten lock": ("el", "EDGE_LOCKED", "if (try_both(team, locks, u, v))", "if (try_both(team, locks, u, v) | 1)"),
+    "lock left held": ("el", "EDGE_LOCKED", "unlock_both(team, locks, u, v);", "unlock(team, locks, u);"),
+    "row of another edge": ("nl", "NODE_LOCKED", "const auto& got = fetched[d];", "const auto& got = fetched[0];"),
+    "column not written": ("nl", "NODE_LOCKED", "@finish", "if (v & 1)\n            @finish"),
+    "lock of a block forgotten": ("wavefront", "WAVEFRONT", "if (!try_lock(team, locks, c)) {{",
+                                  "if (!try_lock(team, locks, c) && false) {{"),
+}  # fmt: skip
+IN_THE_SHORT_RUN = ("skipped edge", "forgotten lock")
+
+
+@pytest.mark.parametrize(
+    "defect", [one if one in IN_THE_SHORT_RUN else pytest.param(one, marks=pytest.mark.full) for one in DEFECTS]
+)
+def test_a_wrong_kernel_is_found(defect, monkeypatch, emulated):
+    order, name, right, wrong = DEFECTS[defect]
+    text = getattr(cuda_templates, name)
+    assert text.count(right) == 1
+    monkeypatch.setattr(cuda_templates, name, text.replace(right, wrong))
+    graph = ALGORITHM.prepare_graph(given())
+    program, inputs = trace(ALGORITHM), ALGORITHM.inputs(graph, 16)
+    engine = cuda_engine(program, graph, 16, emulated, order=order, **OPTIONS.get(order, {}))
+    try:
+        assert not replayed(engine, program, graph, inputs, 16).ok
+    except EngineFailure as failure:
+        assert any(word in str(failure) for word in ("stamps", "held", "cycle")), failure  # noqa: PT017
+
+
+@pytest.mark.parametrize("order", ["nl", pytest.param("el", marks=pytest.mark.full)])
+def test_an_edge_whose_end_is_locked_is_left_alone(order, emulated):
+    graph = ALGORITHM.prepare_graph(given())
+    program, inputs = trace(ALGORITHM), ALGORITHM.inputs(graph, 3)
+    engine = cuda_engine(program, graph, 3, emulated, order=order)
+    engine.reset(inputs)
+    before, held = engine.values("x"), 5
+    engine.executor.arrays["locks"][held] = 1
+    with pytest.raises(EngineFailure, match="left held"):
+        engine.run(1)
+    after = engine.values("x")
+    assert np.array_equal(after[held], before[held])
+    assert (np.delete(after, held, axis=0)[:50] != np.delete(before, held, axis=0)[:50]).any(axis=1).all()
+
+
+@pytest.mark.full
+def test_hogwild_of_one_worker_is_serial_and_others_lose_updates(emulated):
+    graph = LOSSY.prepare_graph(given())
+    program, inputs = trace(LOSSY), LOSSY.inputs(graph, 3)
+    engine = cuda_engine(program, graph, 3, emulated, order="hogwild", workers=1, shuffle=False)
+    engine.reset(inputs)
+    assert [engine.ordered_superstep()["step"] for _ in range(2)] == [0.0, 0.0]
+    exact = replay(program, graph, 3, inputs, [{"step": np.arange(graph.num_edges)}] * 2)
+    assert compare(program, {"x": engine.values("x")}, exact).ok
+    engine = cuda_engine(program, graph, 16, emulated, order="hogwild", workers=64, batch=4)
+    engine.reset(LOSSY.inputs(graph, 16))
+    assert 0 < engine.ordered_superstep()["step"] < 1

@@ -1,0 +1,167 @@
+"""Steps in place on CUDA: kernels compile for every chip; on a device, float64 in the engine's own order agrees."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engines.lonestar.cuda_engine import LonestarCudaEngine
+from engines.lonestar.cuda_executor import launches_of
+from engines.lonestar.cuda_plan import plan
+from engines.lonestar.schedule import BATCHED, LOCKED, LonestarSchedule
+from harness.algorithms.sgd_mf import SGDMatrixFactorisation
+from harness.contract import Device, EngineFailure, No, Phases
+from harness.device.compilation import compiled
+from harness.graph import Graph
+from harness.graph.generators import random_ratings
+from harness.language import trace
+from harness.lowering.cuda.modules import headers
+from tests.engines.test_lonestar import OPTIONS, ratings, replayed
+from tests.language.programs import program_of
+
+SERIAL = (*BATCHED, *LOCKED)
+ALGORITHM = SGDMatrixFactorisation(alpha=0.05, epochs=3)
+LOSSY = SGDMatrixFactorisation(alpha=0.05, epochs=3, conflicts="lossy")
+ON_A_DEVICE = {"owner": {"hub": 2000}}
+
+
+def cuda_engine(program, graph, features, device, **schedule):
+    """Return a prepared engine that supports the program."""
+    engine = LonestarCudaEngine(LonestarSchedule(**schedule))
+    answer = engine.supports(program, graph, features, device)
+    assert not isinstance(answer, No), answer
+    engine.prepare(program, graph, features, device, Phases())
+    return engine
+
+
+def check_replay(algorithm, given, features, device, **schedule):
+    """Compare some supersteps with float64 in the engine's own order; return the engine, closed."""
+    graph = algorithm.prepare_graph(given)
+    program, inputs = trace(algorithm), algorithm.inputs(graph, features)
+    engine = cuda_engine(program, graph, features, device, **schedule)
+    found = replayed(engine, program, graph, inputs, features)
+    assert found.ok, found.detail
+    engine.reset(inputs)
+    statistics = engine.run(2)
+    assert [(step.active, step.edges) for step in statistics.supersteps] == [(graph.num_vertices, graph.num_edges)] * 2
+    assert engine.deterministic == (schedule["order"] in BATCHED)
+    assert "passes of step" in engine.explain()
+    engine.close()
+    return engine
+
+
+# without a device -----------------------------------------------------------------------------------------------------
+@pytest.mark.skipif(sys.platform != "linux", reason="the CUDA compiler is installed on Linux only")
+@pytest.mark.parametrize(
+    ("order", "features", "chip", "aware"),
+    [
+        ("owner", 16, "sm_90", True),
+        *(
+            pytest.param(order, k, chip, aware, marks=pytest.mark.full)
+            for order in ("owner", "agm_e", "grid", "wavefront", "hogwild")
+            for k, aware in ((1, True), (16, True), (16, False), (33, True), (128, True))
+            for chip in ("sm_80", "sm_90", "sm_100")
+            if (order, k, chip, aware) != ("owner", 16, "sm_90", True)
+        ),
+    ],
+)
+def test_kernels_compile_without_spills(order, features, chip, aware):
+    schedule = LonestarSchedule(order=order, feature_aware=aware, **OPTIONS.get(order, {}))
+    planned = plan(trace(LOSSY), schedule, ratings().facts, features)
+    found = compiled(planned.source, headers(planned.templates), chip).resources()
+    assert {kernel.name for kernel in planned.kernels} <= set(found)
+    assert "__ldcg" in headers(planned.templates)["teams.cuh"]
+    assert "#define COHERENT" in planned.source
+    for name, used in found.items():
+        assert used["registers"] <= 128, (name, used)
+
+
+def test_batches_are_launched_by_their_sizes():
+    units = np.array([5000, 900, 40, 3, 3, 70, 5000])
+    teams, resident = 8, 200
+    assert list(launches_of(units, teams, resident, "launch")) == [
+        (batch, batch + 1, min(-(-count // teams), 800)) for batch, count in enumerate(units)
+    ]
+    assert list(launches_of(units, teams, resident, "grid")) == [(0, 7, 200)]
+    assert list(launches_of(units, teams, resident, None)) == [
+        (0, 1, 625),
+        (1, 3, 113),
+        (3, 5, 1),
+        (5, 6, 9),
+        (6, 7, 625),
+    ]
+    for barrier in ("launch", "grid", None):
+        assert list(launches_of(units[:0], teams, resident, barrier)) == []
+
+
+def test_what_the_device_does_not_run_is_refused():
+    def bulk(p, self):
+        p.vertex("x", start=1.0)
+        p.over_edges(update="both")(lambda src, dst: {"src": {"x": dst.x}, "dst": {"x": src.x}})
+        p.over_vertices(lambda v: {"x": v.x + 1.0})
+        p.repeat(1)
+        p.output("x", bound=1e-5)
+
+    device, loop = Device("cuda"), Graph.from_edges([0], [0], name="loop")
+    for program, graph, order, reason in (
+        (program_of(bulk), ratings(), "el", "on CUDA this engine runs no others"),
+        (trace(ALGORITHM), loop, "el", "self-loops"),
+        (trace(ALGORITHM), ratings().with_reverse_edges(), "nl", "from its left to its right side"),
+        (trace(ALGORITHM), ratings(), "hogwild", "accepts no lost updates"),
+    ):  # fmt: skip
+        engine = LonestarCudaEngine(LonestarSchedule(order=order))
+        answer = engine.supports(program, graph, 3, device)
+        assert isinstance(answer, No)
+        assert reason in answer.reason
+        with pytest.raises(EngineFailure, match=reason[:20]):
+            engine.generate(program, graph, 3, device)
+
+
+def test_workers_of_hogwild_are_as_few_as_meet_rarely():
+    schedule = LonestarSchedule(order="hogwild")
+    few = plan(trace(LOSSY), schedule, ratings().facts, 3).schedule.workers
+    many = plan(
+        trace(LOSSY), schedule, random_ratings(users=40_000, items=9000, num_ratings=90_000, exponent=0.1).facts, 3
+    )
+    assert few == 1
+    assert many.schedule.workers > 50
+    assert plan(trace(LOSSY), replace(schedule, workers=7), ratings().facts, 3).schedule.workers == 7
+
+
+# on a device ----------------------------------------------------------------------------------------------------------
+@functools.cache
+def large():
+    return random_ratings(users=30_000, items=4000, num_ratings=400_000, seed=3)
+
+
+@pytest.mark.parametrize("order", SERIAL)
+@pytest.mark.parametrize("features", [1, 16, 33, pytest.param(128, marks=pytest.mark.full)])
+def test_float64_in_the_engines_own_order_gives_its_values(order, features, device):
+    check_replay(ALGORITHM, large(), features, device, order=order, **ON_A_DEVICE.get(order, {}))
+
+
+@pytest.mark.parametrize(
+    ("order", "options", "parameters"),
+    [
+        ("el", {"feature_aware": False}, {}), ("owner", {"feature_aware": False, "hub": 2000}, {}),
+        ("el", {"barrier": "launch"}, {}), ("agm_e", {"barrier": "launch"}, {}), ("agm_e", {"barrier": "grid"}, {}),
+        ("nl", {}, {"bias": "both", "rates": "adagrad"}), ("el", {}, {"bias": "both", "rates": "adagrad"}),
+        ("blkdiag", {"feature_aware": False}, {"bias": "both"}), ("levels", {}, {"order": "given"}),
+    ],
+)  # fmt: skip
+def test_options_on_a_device(order, options, parameters, device):
+    algorithm = SGDMatrixFactorisation(alpha=0.05, epochs=3, **parameters)
+    check_replay(algorithm, large(), 16, device, order=order, **options)
+
+
+def test_hogwild_loses_few_updates_on_a_device(device):
+    graph = LOSSY.prepare_graph(large())
+    engine = cuda_engine(trace(LOSSY), graph, 16, device, order="hogwild")
+    engine.reset(LOSSY.inputs(graph, 16))
+    lost = [engine.ordered_superstep()["step"] for _ in range(3)]
+    assert all(0 <= share < 0.05 for share in lost), lost
+    engine.close()
