@@ -23,6 +23,7 @@ from harness.lowering.cuda.modules import headers
 from tests.engines.test_lonestar import OPTIONS, ratings, replayed
 from tests.language.programs import program_of
 
+gpu = pytest.mark.gpu
 SERIAL = (*BATCHED, *LOCKED)
 ALGORITHM = SGDMatrixFactorisation(alpha=0.05, epochs=3)
 LOSSY = SGDMatrixFactorisation(alpha=0.05, epochs=3, conflicts="lossy")
@@ -138,12 +139,14 @@ def large():
     return random_ratings(users=30_000, items=4000, num_ratings=400_000, seed=3)
 
 
+@gpu
 @pytest.mark.parametrize("order", SERIAL)
 @pytest.mark.parametrize("features", [1, 16, 33, pytest.param(128, marks=pytest.mark.full)])
 def test_float64_in_the_engines_own_order_gives_its_values(order, features, device):
     check_replay(ALGORITHM, large(), features, device, order=order, **ON_A_DEVICE.get(order, {}))
 
 
+@gpu
 @pytest.mark.parametrize(
     ("order", "options", "parameters"),
     [
@@ -158,6 +161,7 @@ def test_options_on_a_device(order, options, parameters, device):
     check_replay(algorithm, large(), 16, device, order=order, **options)
 
 
+@gpu
 def test_hogwild_loses_few_updates_on_a_device(device):
     graph = LOSSY.prepare_graph(large())
     engine = cuda_engine(trace(LOSSY), graph, 16, device, order="hogwild")
