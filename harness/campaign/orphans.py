@@ -23,6 +23,7 @@ from pathlib import Path
 OWNER_VARIABLE = "ONYX_HARNESS_OWNER"
 _GRACE_S = 5.0  # for processes to clean up after themselves, such as the resource tracker of joblib's workers
 _LOOK_S = 0.01
+_WATCHERS: dict[str, int] = {}  # processes that wait for the death of an owner: one for all sweeps of a process
 _SHARED_MEMORY = Path("/dev/shm")
 # joblib's names: semaphores of its workers, and the folder of arrays passed to them.
 _LEFT_BEHIND = re.compile(r"sem\.loky-(\d+)-\w+|joblib_memmapping_folder_(\d+)_\w+")
@@ -77,11 +78,8 @@ def marking_children() -> Iterator[str]:
     Yields `this_process`.
     """
     owner, before = this_process(), os.environ.get(OWNER_VARIABLE)
-    unmarked = {name: value for name, value in os.environ.items() if name != OWNER_VARIABLE}
-    # A separate session: signals to the process group of a sweep, such as Ctrl-C, do not reach it.
-    nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
-    arguments = [sys.executable, "-I", "-S", __file__, owner]
-    os.posix_spawn(sys.executable, arguments, unmarked, file_actions=nothing, setsid=True)
+    if not _runs(_WATCHERS.get(owner)):
+        _WATCHERS[owner] = _start_watcher(owner)
     os.environ[OWNER_VARIABLE] = owner
     try:
         yield owner
@@ -90,6 +88,24 @@ def marking_children() -> Iterator[str]:
             del os.environ[OWNER_VARIABLE]
         else:
             os.environ[OWNER_VARIABLE] = before
+
+
+def _runs(child: int | None) -> bool:
+    """Return whether a child of this process has not ended."""
+    if child is None:
+        return False
+    with contextlib.suppress(ChildProcessError):
+        return os.waitpid(child, os.WNOHANG) == (0, 0)
+    return False
+
+
+def _start_watcher(owner: str) -> int:
+    """Start a process that ends the owner's children after its death; return its number."""
+    unmarked = {name: value for name, value in os.environ.items() if name != OWNER_VARIABLE}
+    # A separate session: signals to the process group of a sweep, such as Ctrl-C, do not reach it.
+    nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    arguments = [sys.executable, "-I", "-S", __file__, owner]
+    return os.posix_spawn(sys.executable, arguments, unmarked, file_actions=nothing, setsid=True)
 
 
 def end_orphans(owner: str) -> None:

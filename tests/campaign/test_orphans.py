@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -106,7 +107,8 @@ def test_an_owner_on_another_machine_is_none_of_ours(started):
 
 
 def test_the_mark_is_taken_back(monkeypatch):
-    monkeypatch.setattr(os, "posix_spawn", lambda *_, **__: 0)
+    monkeypatch.setattr(orphans, "_WATCHERS", {})
+    monkeypatch.setattr(orphans, "_start_watcher", lambda _: os.getpid())
     monkeypatch.setenv(OWNER_VARIABLE, "outer")
     with orphans.marking_children() as owner:
         assert os.environ[OWNER_VARIABLE] == owner == this_process()
@@ -125,3 +127,19 @@ def test_a_journal_names_its_owner(tmp_path):
     assert list(journal.news()) == [("begin", "a", "")]
     (tmp_path / "torn.journal").write_text("owner a/1")
     assert Journal(tmp_path / "torn.journal").owner() is None
+
+
+def test_one_process_watches_over_all_sweeps_of_an_owner(monkeypatch):
+    monkeypatch.setattr(orphans, "_WATCHERS", {})
+    for _ in range(3):
+        with orphans.marking_children() as owner:
+            pass
+    [(_, first)] = orphans._WATCHERS.items()
+    assert psutil.Process(first).cmdline()[-2:] == [orphans.__file__, owner]
+    os.kill(first, signal.SIGKILL)
+    os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
+    with orphans.marking_children():
+        second = orphans._WATCHERS[owner]
+    assert second != first
+    os.kill(second, signal.SIGKILL)
+    os.waitpid(second, 0)
