@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -131,9 +132,14 @@ class Cell:
         return data
 
     def key(self, environment: str) -> str:
-        """Return the hash that names the cell's folder; ``environment`` identifies the machine."""
+        """Return the name of the cell's folder; ``environment`` identifies the machine.
+
+        It is engine, algorithm, graph and features, for readers, and a hash, which alone distinguishes cells.
+        """
         files = [_stamp(value) for value in self.graph_parameters.values() if isinstance(value, str)]
-        return digest([self.requested(), self.sources, self.graph_sources, environment, files])[:24]
+        found = digest([self.requested(), self.sources, self.graph_sources, environment, files])[:16]
+        k = "auto" if self.features is None else self.features
+        return folder_name(self.engine, self.algorithm, self.graph, f"k{k}", found)
 
     def plain(self) -> dict[str, Any]:
         """Return every field as plain data; `Cell.from_plain` reads it in another process."""
@@ -182,7 +188,7 @@ def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
     labels = {
         "engine": label(engine, dataclasses.asdict(schedule), field_defaults(engine_spec.schedule)),
         "algorithm": label(algorithm, parameters, defaults),
-        "graph": label(graph, graph_parameters, graph_spec.parameters),
+        "graph": graph_label(graph, graph_parameters, graph_spec.parameters),
     }
     warm, device = _warm(config["warm"]), _device(config["device"])
     if warm is not None:
@@ -237,6 +243,11 @@ def parameter_defaults(spec: AlgorithmSpec) -> dict[str, Any]:
     return field_defaults(load(spec.factory))
 
 
+def folder_name(*words: str) -> str:
+    """Return a file name of words: letters, digits and underscores, at most 20 of a word, joined by hyphens."""
+    return "-".join(re.sub(r"[^A-Za-z0-9_]", "", word)[:20] for word in words)
+
+
 def load(factory: str) -> Any:
     """Import the object that ``package.module:name`` names. Raises CampaignError if that fails."""
     module, _, name = factory.partition(":")
@@ -255,6 +266,14 @@ def label(name: str, values: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     """Return ``name (option=value, ...)`` with the options that differ from their defaults."""
     changed = [f"{key}={value}" for key, value in values.items() if key not in defaults or defaults[key] != value]
     return f"{name} ({', '.join(changed)})" if changed else name
+
+
+def graph_label(name: str, values: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
+    """Return the label of a graph; one with a path is called by its file's name."""
+    path = values.get("path")
+    if not isinstance(path, str) or not path:
+        return label(name, values, defaults)
+    return label(Path(path).name, {key: value for key, value in values.items() if key != "path"}, defaults)
 
 
 def _named(config: Mapping[str, Any], group: str) -> tuple[str, dict[str, Any]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.campaign.cell import Cell, digest, resolve_cell
+from harness.campaign.cell import Cell, digest, folder_name, resolve_cell
 from harness.campaign.environment import environment_key
 from harness.campaign.errors import CampaignError
 from harness.campaign.job import WORK_FOLDER, stamp, unwritable
@@ -180,11 +180,18 @@ def in_turns(cells: Sequence[Planned]) -> list[Planned]:
 
 
 def _identity(config: Mapping[str, Any], cells: Sequence[Cell]) -> str:
-    """Return the given id, or one derived from the cells, independent of the number of rounds."""
+    """Return the given id, or one derived from the cells, independent of the number of rounds.
+
+    A derived id is the algorithm and the graph, or their numbers, for readers, and a hash.
+    """
     given = config["sweep"]["id"]
     if given is None:
-        # A leading letter, or sweep.id=12e4 would be a number.
-        return "s" + digest(sorted({digest(cell.requested()) for cell in cells}))[:11]
+        algorithms, graphs = {cell.algorithm for cell in cells}, {cell.graph for cell in cells}
+        words = [
+            names.pop() if len(names) == 1 else f"{len(names)}_{kind}"
+            for names, kind in ((algorithms, "algorithms"), (graphs, "graphs"))
+        ]
+        return folder_name(*words, digest(sorted({digest(cell.requested()) for cell in cells}))[:11])
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", str(given)):
         raise CampaignError(f"sweep.id is {given!r}; it must be letters, digits, '_', '-' and '.', 64 at most")
     return str(given)

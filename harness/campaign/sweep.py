@@ -79,7 +79,7 @@ def _show(plan: Plan) -> list[Record]:
     show_sweep(merged, len(plan.cells) - len(records) + len(merged), plan.baseline, plan.folder)
     if plan.layout is not None:
         show_layout(merged, plan.layout, plan.folder)
-    show_page(records, len(plan.cells), plan.baseline, plan.folder)
+    show_page(records, len(plan.cells), plan.baseline, plan.folder, plan.layout)
     return records
 
 

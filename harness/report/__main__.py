@@ -34,6 +34,9 @@ def _parser() -> argparse.ArgumentParser:
     told = "also compare records of different sweeps and machines, although their times are not comparable"
     page.add_argument("--across", action="store_true", help=told)
     page.set_defaults(command=_page)
+    index = commands.add_parser("index", help="write index.html, a list of all sweeps with links to their pages")
+    index.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of the sweeps")
+    index.set_defaults(command=_index)
     figures = commands.add_parser("figures", help="write figures for papers (needs the extra 'figures')")
     _add_folder(figures)
     figures.add_argument("--to", type=Path, help="the folder to write into (default: FOLDER/figures)")
@@ -67,7 +70,17 @@ def _page(options: argparse.Namespace) -> int:
 
     results = read_results(options.folder)
     path = options.to or options.folder / PAGE_FILE
-    _say(str(write_page(path, results.records, _baseline(options, results), results.cells, across=options.across)))
+    baseline = _baseline(options, results)
+    _say(str(write_page(
+        path, results.records, baseline, results.cells, across=options.across, layout=results.layout
+    )))  # fmt: skip
+    return 0
+
+
+def _index(options: argparse.Namespace) -> int:
+    from harness.report.page.index import write_index
+
+    _say(str(write_index(options.folder)))
     return 0
 
 

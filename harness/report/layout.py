@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from rich.table import Table
 from rich.text import Text
@@ -87,6 +87,23 @@ class Layout:
     def name_of(self, record: Record, what: str) -> str:
         """Return the short name of a record's algorithm or graph, or its label in tables."""
         return str(self.names.get(record["config"][what], record["labels"][what]))
+
+
+def named(layout: Layout | None, records: Sequence[Record]) -> list[Record]:
+    """Return the records with the layout's names of engines, algorithms and graphs in their labels."""
+    if layout is None:
+        return list(records)
+    found = []
+    for record in records:
+        column = layout.column_of(record)
+        labels = {
+            **record["labels"],
+            "engine": record["labels"]["engine"] if column is None else column,
+            "algorithm": layout.name_of(record, "algorithm"),
+            "graph": layout.name_of(record, "graph"),
+        }
+        found.append({**record, "labels": labels})
+    return cast("list[Record]", found)
 
 
 def _kind(value: Any) -> Any:

@@ -109,14 +109,21 @@ def show_layout(records: Sequence[Record], layout: Layout, folder: Path) -> None
         out.print(literal(f"not drawn ({error}); python -m harness.report layout {folder} does it later"))
 
 
-def show_page(records: Sequence[Record], cells: int, baseline: str | None, folder: Path) -> None:
-    """Write the page of a sweep and print its path, or why it could not be written; the records are unaffected."""
+def show_page(
+    records: Sequence[Record], cells: int, baseline: str | None, folder: Path, layout: Layout | None = None
+) -> None:
+    """Write the page of a sweep and the index of all sweeps beside it, and print their paths.
+
+    If they cannot be written, print the reason; the records are unaffected.
+    """
     from harness.report.page import PAGE_FILE, write_page
+    from harness.report.page.index import write_index
 
     if not records:
         return
     try:
-        told = f"page: {write_page(folder / PAGE_FILE, records, baseline, cells)}"
+        page = write_page(folder / PAGE_FILE, records, baseline, cells, layout=layout)
+        told = f"page: {page} (all sweeps: {write_index(folder.parent)})"
     except OSError as error:
         told = f"the page could not be written ({error}); python -m harness.report page {folder} writes it again"
     console().print(literal(told))

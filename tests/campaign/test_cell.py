@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from harness.campaign.cell import Cell, resolve_cell
+from harness.campaign.cell import Cell, folder_name, graph_label, resolve_cell
 from harness.campaign.errors import CampaignError
 from harness.campaign.problem import identity
 from harness.contract import ScheduleError
@@ -153,3 +153,15 @@ def test_a_changed_file_is_another_cell(registry, tmp_path):
         cell = resolve_cell(config(graph={"name": "fake_file", "path": str(file)}), registry)
         keys.add(cell.key("machine"))
     assert len(keys) == 2
+
+
+def test_the_folder_of_a_cell_names_it_and_a_hash_distinguishes_it():
+    assert folder_name("onyx", "page rank/../x", "rmat", "k8", "0123") == "onyx-pagerankx-rmat-k8-0123"
+    assert folder_name("a" * 40, "..") == f"{'a' * 20}-"
+
+
+def test_a_graph_of_a_file_is_called_by_the_file():
+    defaults = {"path": "", "duplicates": "error"}
+    assert graph_label("file", {"path": "/data/roads.gr", "duplicates": "sum"}, defaults) == "roads.gr (duplicates=sum)"
+    assert graph_label("file", {"path": "", "duplicates": "error"}, defaults) == "file"
+    assert graph_label("rmat", {"scale": 9}, {"scale": 16}) == "rmat (scale=9)"

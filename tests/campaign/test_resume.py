@@ -91,7 +91,7 @@ def test_a_sweep_killed_again_and_again_ends_whole(sweep, tmp_path):
     assert now.items() >= known.items()
     begun = runs(tmp_path)
     assert sum(begun.values()) <= len(FEATURES) + kills  # only cells in flight run again
-    [folder] = (tmp_path / "results").iterdir()
+    [folder] = (tmp_path / "results").glob("*/")
     assert not [path for path in (folder / ".running").iterdir() if path.is_dir()]
 
 
@@ -168,7 +168,7 @@ def test_a_sweep_resumes_by_its_id(command_here, tmp_path):
     sweep = ("algorithm=fake_spread", "graph=fake_ring", "engine=fake_right,fake_raises", "measure.budget_s=0.001")
     assert command_here(*sweep).returncode == 1
     before = {record["cell"]: record["outcome"] for _, record in read_records(tmp_path / "results")}
-    [folder] = (tmp_path / "results").iterdir()
+    [folder] = (tmp_path / "results").glob("*/")
     again = command_here(f"sweep.id={folder.name}", "rerun=none")
     assert "2 cells, 2 on record" in again.stdout
     failed = command_here(f"sweep.id={folder.name}")

@@ -7,36 +7,15 @@ import pytest
 from harness.report.page import render_page, write_page
 from tests.processes import HANGS_S
 from tests.records.samples import record, warm_record
+from tests.report.conftest import LAPTOP, PHONE, SMALL_PHONE
 from tests.report.sweeps import ENGINES, SCRIPT, cell, failed, sweep
 
-LAPTOP, PHONE, SMALL_PHONE = (1280, 800), (390, 844), (360, 740)
 SECTIONS = ["standing", "speed-ups", "features", "cells", "close", "failures", "environment"]
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     return write_page(tmp_path_factory.mktemp("page") / "report.html", sweep(), "slow", 30)
-
-
-@pytest.fixture
-def opened(browser):
-    """Open a file: ``opened(file, size)``; any request or error message of the page fails the test."""
-    pages, met = [], []
-
-    def load(path, size=LAPTOP, **options):
-        page = browser.new_page(viewport={"width": size[0], "height": size[1]}, **options)
-        page.set_default_timeout(1000 * HANGS_S)
-        pages.append(page)
-        page.on("request", lambda request: met.append(request.url) if request.url != path.as_uri() else None)
-        page.on("console", lambda message: met.append(message.text))
-        page.on("pageerror", lambda error: met.append(str(error)))
-        page.goto(path.as_uri())
-        return page
-
-    yield load
-    for page in pages:
-        page.close()
-    assert met == []
 
 
 def rows(page):
@@ -227,6 +206,10 @@ def test_it_fits_and_no_letter_is_small(opened, file, size):
         size[0],
     )
     assert cut == []
+    hidden = page.eval_on_selector_all(
+        ".scroll", "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.ariaLabel)"
+    )
+    assert [label for label in hidden if label != "Heat map of speed-ups"] == []  # one column per engine
 
 
 OVERLAPS = """() => {

@@ -6,46 +6,67 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.atomic_write import write_whole
 from harness.records import Record
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from harness.report.layout import Layout
+    from harness.report.page.links import Links
 
 _HERE = Path(__file__).parent
 PAGE_FILE = "report.html"
 
 
 def write_page(
-    path: Path, records: Sequence[Record], baseline: str | None, cells: int | None = None, *, across: bool = False
-) -> Path:
+    path: Path, records: Sequence[Record], baseline: str | None, cells: int | None = None, *, across: bool = False,
+    layout: Layout | None = None,
+) -> Path:  # fmt: skip
     """Write the page for ``records`` and return ``path``.
 
     ``cells``: the number of cells that the sweep requested; None: that of the records. ``across``: also compare records
-    of different sweeps and machines. Raises OSError if the file cannot be written.
+    of different sweeps and machines. ``layout``: that of a preset, whose table or figure comes first. Files of cells
+    below the page's folder are linked. Raises OSError if the file cannot be written.
     """
-    write_whole(path, render_page(records, baseline, cells, across=across))
+    from harness.report.page.links import Links
+
+    links = Links.beside(path.parent, records)
+    write_whole(path, render_page(records, baseline, cells, across=across, layout=layout, links=links))
     return path
 
 
 def render_page(
-    records: Sequence[Record], baseline: str | None, cells: int | None = None, *, across: bool = False
-) -> str:
+    records: Sequence[Record], baseline: str | None, cells: int | None = None, *, across: bool = False,
+    layout: Layout | None = None, links: Links | None = None,
+) -> str:  # fmt: skip
     """Render the page. Names from files and plugins are escaped; its content security policy allows only our script."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # a slow import that only pages need
-
+    from harness.report.page.links import NO_LINKS
     from harness.report.page.model import page_model
 
-    model = page_model(records, baseline, len(records) if cells is None else cells, across=across)
-    environment = Environment(
+    model = page_model(
+        records, baseline, len(records) if cells is None else cells, across=across, layout=layout,
+        links=NO_LINKS if links is None else links,
+    )  # fmt: skip
+    style, script = style_sheet(model["columns"]), (_HERE / "script.js").read_text(encoding="utf-8")
+    template = environment_of_templates().get_template("page.html")
+    return template.render(
+        model, style=style, script=script, style_hash=policy_hash(style), script_hash=policy_hash(script)
+    )
+
+
+def environment_of_templates() -> Environment:
+    """Return the environment of the templates, which escapes every value."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # a slow import that only pages need
+
+    return Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    style, script = _style(model["columns"]), (_HERE / "script.js").read_text(encoding="utf-8")
-    template = environment.get_template("page.html")
-    return template.render(
-        model, style=style, script=script, style_hash=_policy_hash(style), script_hash=_policy_hash(script)
-    )
 
 
-def _style(columns: Sequence[object]) -> str:
+def style_sheet(columns: Sequence[object] = ()) -> str:
     """Return the style sheet. On a phone a row of the table is a card whose cells show their column titles."""
     titles = (getattr(column, "title", "") for column in columns)
     labels = "\n".join(
@@ -54,6 +75,6 @@ def _style(columns: Sequence[object]) -> str:
     return (_HERE / "style.css").read_text(encoding="utf-8").replace("/* card labels */", labels)
 
 
-def _policy_hash(text: str) -> str:
+def policy_hash(text: str) -> str:
     """Return the hash by which a content security policy names an inline block."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

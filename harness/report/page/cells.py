@@ -11,6 +11,7 @@ from harness.records import Record
 from harness.records.floor import share_of_floor
 from harness.records.outcome import Outcome
 from harness.report.comparison import accurate, interval_text
+from harness.report.page.links import NO_LINKS, Links
 from harness.report.series import Comparison, edges_per_second, engine_label
 from harness.report.table import UNCOUNTED, UNSETTLED, accuracy_text, disturbed, stop_of, uncounted, unsettled
 from harness.report.units import count, percent, quality, seconds, times
@@ -32,6 +33,7 @@ class Entry:
     value: float | None = None
     aside: str = ""
     style: str = ""
+    links: tuple[tuple[str, str], ...] = ()
 
     @property
     def sorted_by(self) -> str:
@@ -57,10 +59,11 @@ COLUMNS = (
     Column("error", numeric=True),
     Column("quality"),
     Column("whole cell", numeric=True),
+    Column("files"),
 )
 
 
-def cell_row(group: Comparison, record: Record) -> dict[str, Any]:
+def cell_row(group: Comparison, record: Record, links: Links = NO_LINKS) -> dict[str, Any]:
     """Return a record's entries, one per column, and the values by which the table is filtered."""
     outcome = Outcome(record["outcome"])
     style = {Outcome.OK: "ok", Outcome.UNSUPPORTED: "unsupported"}.get(outcome, "failed")
@@ -74,6 +77,7 @@ def cell_row(group: Comparison, record: Record) -> dict[str, Any]:
         *_times_of(group, record, outcome),
         *_work_of(record),
         Entry(seconds(record["seconds"]), record["seconds"]),
+        Entry("", links=files) if (files := links.files.get(record["cell"], ())) else _ABSENT,
     ]
     labels = record["labels"]
     return {"entries": entries, "graph": labels["graph"], "algorithm": labels["algorithm"], "outcome": outcome.value}

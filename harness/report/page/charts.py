@@ -162,6 +162,29 @@ def over_supersteps(records: Sequence[Record], styles: Mapping[str, int]) -> Lin
     )
 
 
+def curves(
+    description: str, x_title: str, y_title: str, lines: Mapping[str, Sequence[tuple[float, float]]],
+    styles: Mapping[str, int], x_label: Callable[[float], str],
+) -> LineChart:  # fmt: skip
+    """Return the chart of one line of (x, y) per engine, both axes linear; every line has a point."""
+    xs = [x for points in lines.values() for x, _ in points]
+    ys = [y for points in lines.values() for _, y in points]
+    x = _linear(min(xs), max(xs) if max(xs) > min(xs) else min(xs) + 1, _LEFT, _RIGHT)
+    room = 0.05 * (max(ys) - min(ys)) or 0.05 * abs(max(ys)) or 1.0
+    low, high = min(ys) - room, max(ys) + room
+    y = _linear(low, high, _BOTTOM, _TOP)
+    strokes = tuple(
+        Stroke(styles[label], label, _path((x(at), y(value)) for at, value in points))
+        for label, points in lines.items()
+    )
+    x_values = [min(xs) + share * (max(xs) - min(xs)) / 4 for share in range(5)]
+    y_values = [low + share * (high - low) / 4 for share in range(5)]
+    return LineChart(
+        description, x_title, y_title, _spaced([Tick(x(value), x_label(value)) for value in dict.fromkeys(x_values)]),
+        tuple(Tick(y(value), f"{value:.3g}") for value in y_values), strokes,
+    )  # fmt: skip
+
+
 def over_phases(records: Sequence[Record]) -> BarChart | None:
     """Return the chart of each cell's phases in seconds; None if no record has phases."""
     told = [(record, phase_seconds(record)) for record in records if record["phases"]]

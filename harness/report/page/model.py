@@ -12,10 +12,14 @@ from harness.records.floor import share_of_floor
 from harness.records.outcome import Outcome
 from harness.report.comparison import accuracy_note, changed_graph_notes, confidence_note
 from harness.report.failures import Failure, failures
+from harness.report.layout import Layout, named
 from harness.report.page.cells import COLUMNS, cell_row
 from harness.report.page.charts import BarChart, LineChart, over_features, over_phases, over_supersteps, phase_style
 from harness.report.page.environment import environment, machine
 from harness.report.page.heat import block_title, heat_map
+from harness.report.page.laid_out import laid_out_table
+from harness.report.page.links import NO_LINKS, Links
+from harness.report.page.quality import over_runs
 from harness.report.series import (
     Comparison,
     Standing,
@@ -33,6 +37,7 @@ from harness.report.warm import HEADINGS, NOTE, NUMBERS, warm_rows
 STYLES = 8  # engines with their own colour; further ones reuse the colours with dashed lines
 _CLOSE_UPS = 250  # comparisons with charts, 2.5 kB per engine; a page of 1,000 cells stays below 3 MB
 _OUTPUT_LINES = 40
+_ALWAYS = 6  # the first columns of the table of cells: the cell, its outcome and its time
 _FAILED = "failed"
 _OLDER = "Omitted, because newer records of the same cells are of other code or another graph: {}."
 
@@ -45,16 +50,23 @@ class Close:
     verdict: str
     activity: LineChart | None
     phases: BarChart | None
+    quality: tuple[tuple[str, LineChart], ...]
 
 
-def page_model(records: Sequence[Record], baseline: str | None, cells: int, *, across: bool = False) -> dict[str, Any]:
+def page_model(
+    records: Sequence[Record], baseline: str | None, cells: int, *, across: bool = False, layout: Layout | None = None,
+    links: Links = NO_LINKS,
+) -> dict[str, Any]:  # fmt: skip
     """Return all values that the template uses, for the records of one or several sweeps of ``cells`` cells.
 
-    ``across``: also compare records of different sweeps and machines.
+    ``across``: also compare records of different sweeps and machines. ``layout``: its table comes first, and its names
+    are used everywhere. ``links``: the files that the page links.
     """
     missing = cells - len(records)
     older = len(superseded(records))
     records = merge_rounds(records)
+    laid_out = laid_out_table(layout, records)
+    records = named(layout, records)
     groups = comparisons(records, baseline, forced=across)
     engines = engines_of(records)
     styles = {name: place for place, name in enumerate(engines)}
@@ -65,6 +77,8 @@ def page_model(records: Sequence[Record], baseline: str | None, cells: int, *, a
         "started": min((record["started"] for record in records), default=""),
         "baseline": baseline,
         "lede": _lede(groups),
+        "laid_out": laid_out,
+        "picture": links.picture,
         "machine": machine(records),
         "cells": len(records),
         "across": across,
@@ -82,8 +96,7 @@ def page_model(records: Sequence[Record], baseline: str | None, cells: int, *, a
         "panels": [
             (block_title(panel.block, several), over_features(panel, styles)) for panel in feature_panels(groups)
         ],
-        "columns": COLUMNS,
-        "rows": [cell_row(group, record) for group in groups for record in group.records],
+        **_cells(groups, links),
         "stopped": UNSETTLED_NOTE if any(unsettled(record) for record in records) else "",
         "floor": FLOOR_NOTE if any(share_of_floor(record) is not None for record in records) else "",
         "choices": _choices(records),
@@ -93,6 +106,17 @@ def page_model(records: Sequence[Record], baseline: str | None, cells: int, *, a
         "phase_styles": {name: phase_style(name) for name in phase_names(records)},
         "failures": [_failure(one) for one in failures(records)],
         "environment": environment(records),
+    }
+
+
+def _cells(groups: Sequence[Comparison], links: Links) -> dict[str, Any]:
+    """Return the columns of the table of cells that have a value in some row, and its rows."""
+    rows = [cell_row(group, record, links) for group in groups for record in group.records]
+    used = [place for place in range(len(COLUMNS)) if any(row["entries"][place].style != "absent" for row in rows)]
+    shown = [place for place in range(len(COLUMNS)) if place < _ALWAYS or place in used]
+    return {
+        "columns": [COLUMNS[place] for place in shown],
+        "rows": [{**row, "entries": [row["entries"][place] for place in shown]} for row in rows],
     }
 
 
@@ -145,7 +169,8 @@ def _close(group: Comparison, styles: Mapping[str, int], several: bool) -> Close
         over = f", {times(found.value)} over the baseline" if found is not None and found.decided else ""
         verdict = f"fastest: {engine_label(best)}{over}"
     title = f"{block_title(group.block, several)} · k = {group.features}"
-    return Close(title, verdict, over_supersteps(group.records, styles), over_phases(group.records))
+    return Close(title, verdict, over_supersteps(group.records, styles), over_phases(group.records),
+                 over_runs(group.records, styles))  # fmt: skip
 
 
 def _failure(failure: Failure) -> dict[str, Any]:

@@ -1,0 +1,114 @@
+"""The page of a preset's sweep: its table and figure first, its names, links to the files, metrics over the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from harness.records import write_record
+from harness.records.store import RECORD_FILE
+from harness.report.layout import Layout
+from harness.report.page import PAGE_FILE, render_page, write_page
+from tests.report.conftest import LAPTOP, PHONE
+from tests.report.sweeps import cell
+
+LAYOUT = Layout.from_plain(
+    {
+        "title": "Work lists by degree, as in SIMD-X",
+        "columns": {"one list": {"engine": "slow"}, "two <lists>": {"engine": "fast"}},
+        "names": {"flood": "Flood", "ring": "The Ring"},
+    }
+)
+FIGURE = '<svg xmlns="http://www.w3.org/2000/svg" width="900" height="300"><rect width="900" height="300"/></svg>'
+QUALITY = {"metrics_by_superstep": {"rmse": [3.0 * 0.9**n for n in range(12)]}}
+
+
+def records():
+    """Return two engines on two numbers of features; one of them with a metric after every superstep."""
+    found = []
+    for k in (1, 8):
+        found += [cell("slow", "ring", "flood", k, 0.04 * k), cell("fast", "ring", "flood", k, 0.01 * k, **QUALITY)]
+    for number, record in enumerate(found):
+        record["cell"] = f"{record['config']['engine']}-flood-ring-{number}"
+        record["config"]["schedule"] = {}
+        record["config"].update(algorithm="flood", graph="ring")
+        record["artefacts"] = ["explain.txt", "a picture #1.png"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """Write the folder of a sweep, with its page; one cell lacks its artefacts."""
+    folder = tmp_path_factory.mktemp("sweep")
+    for number, record in enumerate(records()):
+        write_record(folder / record["cell"], record)
+        for name in record["artefacts"] if number else []:
+            (folder / record["cell"] / name).write_text("told")
+    (folder / "layout.svg").write_text(FIGURE)
+    return write_page(folder / PAGE_FILE, records(), "slow", layout=LAYOUT)
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
+def test_the_preset_comes_first_and_nothing_is_cut_off(opened, file, size):
+    page = opened(file, size)
+    page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true; })")
+    assert page.locator("main h2").first.text_content() == LAYOUT.title
+    figure = page.locator("img.layout").bounding_box()
+    assert figure["width"] > size[0] / 2
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    first = page.locator("main table").first.inner_text().split()
+    assert first[:3] == ["graph", "k", "one"]
+    assert "Ring" in first
+
+
+def test_the_names_of_the_preset_are_used_everywhere(file):
+    text = file.read_text()
+    main = text.partition("<main>")[2].partition('<section id="environment">')[0]
+    assert "two &lt;lists&gt;" in main
+    assert "two <lists>" not in main
+    assert main.count("The Ring") > 4
+    assert ">slow<" not in main
+    assert ">fast<" not in main
+
+
+def test_links_lead_to_the_files_that_exist(opened, file):
+    page = opened(file)
+    links = page.eval_on_selector_all(".cells td a", "all => all.map(one => one.href)")
+    paths = [unquote(urlsplit(link).path) for link in links]
+    assert [path.rpartition("/")[2] for path in paths] == [
+        RECORD_FILE,
+        *3 * [RECORD_FILE, "explain.txt", "a picture #1.png"],
+    ]
+    for path in paths:
+        assert path.startswith(str(file.parent))
+        assert Path(path).read_bytes()
+
+
+def test_links_from_the_folder_of_several_sweeps_and_none_from_elsewhere(file, tmp_path):
+    inside = file.parent.parent
+    sweep = [{**record, "sweep": file.parent.name} for record in records()]
+    page = write_page(inside / "all.html", sweep, "slow").read_text()
+    assert f'href="{file.parent.name}/slow-flood-ring-0/record.json"' in page
+    assert 'record.json"' not in write_page(tmp_path / PAGE_FILE, records(), "slow").read_text()
+
+
+def test_a_metric_is_drawn_over_supersteps_and_over_time(opened, file):
+    page = opened(file)
+    page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true; })")
+    titles = page.locator("#close figcaption").all_text_contents()
+    assert [title for title in titles if "rmse" in title] == 2 * ["rmse over supersteps", "rmse over time"]
+    chart = page.get_by_role("img", name="rmse over time").first
+    labels = chart.locator("text.x").all_text_contents()
+    assert labels[-2:] == ["10 ms", "time"]  # 12 supersteps of a run of 10 ms
+    points = chart.locator("polyline").first.get_attribute("points").split()
+    heights = [float(point.split(",")[1]) for point in points]
+    assert len(heights) == 12
+    assert heights == sorted(heights)  # it falls, and a drawing counts from the top
+
+
+def test_a_page_without_a_layout_begins_with_the_standing():
+    page = render_page(records(), "slow")
+    assert 'id="preset"' not in page
+    assert page.index('id="standing"') > 0
