@@ -36,7 +36,7 @@ from harness.language.sampled_stages import (
     state_of,
     with_fresh,
 )
-from harness.language.validation import Comparison, by_bound, compare
+from harness.language.validation import Comparison, allowed, compare, within
 from harness.language.whole_reductions import reduce_whole
 
 Array = NDArray[Any]
@@ -295,17 +295,16 @@ class Sample:
         """Compare the sample's values ``after`` a superstep (:meth:`results_of`) with those of the reference.
 
         ``before``: :meth:`part_of` all state before it; None: the start. ``reduced``: whole-graph reductions of the
-        superstep (:meth:`reduced`). ``inputs``: of the whole graph. State of edges out of the sample has the largest
-        bound that the program states for an output.
+        superstep (:meth:`reduced`). ``inputs``: of the whole graph.
         """
         exact, response = self._superstep(inputs, features, before, reduced, self.compared_names)
         outputs = self.program.outputs
         allowances = {name: Allowance(response[name]) for name in outputs}
         found = compare(self.program, {name: after[name] for name in outputs}, exact, allowances)
-        loosest = max(self.program.results, key=lambda result: result.bound)
         for name in self.leaving:
             if found.ok and name in after:
-                found = by_bound(replace(loosest, name=name), "edge", after[name], exact[name])
+                limit = allowed(exact[name], response[name])
+                found = within(name, "edge", after[name], exact[name], limit)
         return found
 
     def rests(

@@ -333,7 +333,7 @@ def test_wrong_messages_are_found_on_the_edges_out_of_the_sample():
     before = state(run, traced)
     run.run(1)
     right = results(run, sample, traced)
-    wrong = right["msg"] * np.where(np.arange(len(right["msg"])) == 7, 1.01, 1.0)[:, None]
+    wrong = right["msg"] * np.where(np.arange(len(right["msg"])) == 7, 1.0001, 1.0)[:, None]
     for messages, ok in ((right["msg"], True), (wrong, False), (right["msg"][::-1], False)):
         after = {**right, "msg": messages}
         assert sample.compared(inputs, 3, parts(sample, before), after).ok == ok
