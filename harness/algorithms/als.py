@@ -52,6 +52,7 @@ class ALS(Algorithm):
     """
 
     name: ClassVar[str] = "als"
+    metrics_by_superstep: ClassVar[bool] = True
 
     lam: float = option(0.1, "lambda, the weight of the regularisation", within="(0, inf)")
     weighted: bool = option(True, "multiply lambda by the number of ratings of a vertex (Zhou et al.), or not (thesis)")

@@ -236,7 +236,7 @@ def _values(
     from harness.campaign.least_work import WORK, work_of
     from harness.campaign.lock import others_at_rest
     from harness.campaign.measurement import answer_of, marks_of, measure_engine, reset, spare_cores
-    from harness.campaign.ordered_check import run_in_order
+    from harness.campaign.ordered_check import metrics_by_superstep, run_in_order
     from harness.campaign.plausibility import WHOLE_BYTES, Witness
     from harness.campaign.sampled_check import transitions
     from harness.campaign.scrutiny import gather
@@ -291,6 +291,7 @@ def _values(
         report.stage("run in a known order")
         with phases("replay"):
             ordered = run_in_order(engine, cell, problem)
+            by_superstep = {} if ordered is not None else metrics_by_superstep(engine, problem)
     _tell_schedule(engine, problem, report, folder)  # again: some options are chosen by timing the first runs
     settled = timing.statistics.settled
     told = settled if problem.program.control.settles else None  # a fixed number of supersteps does not settle
@@ -302,8 +303,8 @@ def _values(
         solve=timing.plain(), settled=told, supersteps=timing.supersteps(), others=others, gpu=gpu, marks=marks
     )  # fmt: skip
     steps = len(timing.statistics.supersteps) if engine.stepwise else None
-    if ordered is not None:
-        report.tell(metrics_by_superstep=ordered.metrics, lost_updates=ordered.lost)
+    lost = None if ordered is None else ordered.lost
+    report.tell(metrics_by_superstep=by_superstep if ordered is None else ordered.metrics, lost_updates=lost)
     return Solved(values, settled, steps, checked, cold, timing, marks, sample, evidence, ordered)
 
 

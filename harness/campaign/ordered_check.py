@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 Values = Mapping[str, NDArray[Any]]
 METHOD = "float64 in the engine's own order of edges"
+MOST_EDGES = 10_000_000  # of graphs whose metrics are computed after each superstep; each takes a second or so
 BY_METRICS = f"metrics of {RUNS} float64 runs in random orders"
 
 
@@ -154,6 +155,24 @@ def _metrics(problem: Problem, values: Values) -> list[dict[str, float]]:
         raise
     except Exception:  # noqa: BLE001  the algorithm's code raises it again when the last answer is rated
         return []
+
+
+def metrics_by_superstep(engine: GuardedEngine, problem: Problem) -> Mapping[str, list[float]]:
+    """Return the metrics after each superstep of one more run, for algorithms without steps in place that want them.
+
+    Empty for others, for engines that count no supersteps, warm runs, and graphs of more than MOST_EDGES edges.
+    """
+    wanted = type(problem.algorithm).metrics_by_superstep and engine.stepwise and problem.start is None
+    if not wanted or problem.graph.num_edges > MOST_EDGES:
+        return {}
+    rows: list[dict[str, float]] = []
+    engine.reset(problem.inputs)
+    for number in range(problem.max_supersteps):
+        settled = engine.run(1).settled
+        rows += _metrics(problem, answer_of(engine, problem.program.outputs))
+        if settled or len(rows) <= number:
+            break
+    return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
 
 # intervals ------------------------------------------------------------------------------------------------------------

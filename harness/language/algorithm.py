@@ -82,6 +82,8 @@ class Algorithm:
     # For programs with steps in place: the share by which a metric may be outside the interval of float64 runs in
     # random orders. None: metrics do not tell whether such a run is right.
     interval_slack: ClassVar[float | None] = None
+    # True if records have the metrics after each superstep of a program without steps in place.
+    metrics_by_superstep: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -284,7 +284,7 @@ class Record(TypedDict):
     ]
     metrics_by_superstep: Annotated[
         dict[str, list[Number]],
-        Meta(description="the metrics after each superstep of a run; empty for programs without steps in place"),
+        Meta(description="the metrics after each superstep; empty for algorithms that do not ask for them"),
     ]
     lost_updates: Annotated[
         float | None,

@@ -64,6 +64,13 @@ class InOrder(Engine):
         pass
 
 
+class InFloat64(InOrder):
+    """Runs the float64 reference of a program without steps in place."""
+
+    def run(self, max_supersteps):
+        return self.reference.run(max_supersteps)
+
+
 class Varying(InOrder):
     """Takes another order in every run."""
 
@@ -167,6 +174,20 @@ def test_a_right_engine_is_ok_and_has_metrics_of_every_superstep(fields_of, engi
     assert found["train_rmse"] == sorted(found["train_rmse"], reverse=True)
     if engine is InOrder:
         assert found["train_rmse"][-1] == fields["metrics"]["train_rmse"]
+
+
+def test_als_has_metrics_of_every_superstep_too(report_of):  # noqa: F811
+    config = {
+        "features": 2, "algorithm": {"name": "als", "holdout": 0.2, "supersteps": 4},
+        "graph": {"name": "ratings_random", "users": 20, "items": 15, "num_ratings": 130},
+        "measure": {"repetitions": 2, "budget_s": 1e-6, "warmup_s": 1e-6},
+    }  # fmt: skip
+    fields = report_of(InFloat64, "scipy", config)
+    assert fields["outcome"] == "ok", fields["reason"]
+    found = fields["metrics_by_superstep"]["rmse"]
+    assert len(found) == len(fields["supersteps"]) == 4
+    assert found[-1] == fields["metrics"]["rmse"]
+    assert len(set(found)) == 4
 
 
 WRONG = {

@@ -45,6 +45,10 @@ OTHERS = {  # a preset: its device, and its number of cells with all engines ins
     "memory_counters": ("cuda", 27),
     "onyx_warm": ("cpu", 10),
     "cpu_peers": ("cpu", 70),
+    "sgd_schedules": ("cpu", 36),
+    "sgd_hybrid": ("cpu", 12),
+    "sgd_table_2": ("cpu", 3),
+    "sgd_quality": ("cpu", 4),
 }
 NETWORK = """MARKOV
 3

@@ -11,6 +11,7 @@ from harness.records import Mark, Record, merge_rounds, superseded
 from harness.records.floor import share_of_floor
 from harness.records.outcome import Outcome
 from harness.report.comparison import accuracy_note, changed_graph_notes, confidence_note
+from harness.report.curves import curve_panels
 from harness.report.failures import Failure, failures
 from harness.report.layout import Layout, named
 from harness.report.page.cells import COLUMNS, cell_row
@@ -19,7 +20,7 @@ from harness.report.page.environment import environment, machine
 from harness.report.page.heat import block_title, heat_map
 from harness.report.page.laid_out import laid_out_table
 from harness.report.page.links import NO_LINKS, Links
-from harness.report.page.quality import over_runs
+from harness.report.page.metric_charts import metric_charts
 from harness.report.series import (
     Comparison,
     Standing,
@@ -50,7 +51,6 @@ class Close:
     verdict: str
     activity: LineChart | None
     phases: BarChart | None
-    quality: tuple[tuple[str, LineChart], ...]
 
 
 def page_model(
@@ -96,6 +96,7 @@ def page_model(
         "panels": [
             (block_title(panel.block, several), over_features(panel, styles)) for panel in feature_panels(groups)
         ],
+        "metrics": [metric_charts(panel) for panel in curve_panels(records)],
         **_cells(groups, links),
         "stopped": UNSETTLED_NOTE if any(unsettled(record) for record in records) else "",
         "floor": FLOOR_NOTE if any(share_of_floor(record) is not None for record in records) else "",
@@ -169,8 +170,7 @@ def _close(group: Comparison, styles: Mapping[str, int], several: bool) -> Close
         over = f", {times(found.value)} over the baseline" if found is not None and found.decided else ""
         verdict = f"fastest: {engine_label(best)}{over}"
     title = f"{block_title(group.block, several)} · k = {group.features}"
-    return Close(title, verdict, over_supersteps(group.records, styles), over_phases(group.records),
-                 over_runs(group.records, styles))  # fmt: skip
+    return Close(title, verdict, over_supersteps(group.records, styles), over_phases(group.records))
 
 
 def _failure(failure: Failure) -> dict[str, Any]:
