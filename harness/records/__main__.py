@@ -1,4 +1,4 @@
-"""``python -m harness.records``: print the schema; check, compact, query and export records; find regressions."""
+"""``python -m harness.records``: print the schema; check, merge, compact, query, export records; find regressions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from harness.records.benchmarks import exported
 from harness.records.compaction import QueryError, compact, query
+from harness.records.merging import merge
 from harness.records.regressions import THRESHOLD, changes, read_turns
 from harness.records.schema import RecordError, json_schema
 from harness.records.store import read_record, read_records, record_files
@@ -44,6 +45,10 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
         if name == "query":
             command.add_argument("sql", help='such as "SELECT engine, median FROM records WHERE features = 8"')
+    merged = commands.add_parser("merge", help="copy the sweeps of several machines into one folder, kept apart")
+    merged.add_argument("into", type=Path, metavar="INTO", help="the folder to copy to")
+    merged.add_argument("sources", type=Path, nargs="+", metavar="FOLDER", help="results of a machine, or one sweep")
+    merged.set_defaults(run=_merge)
     regressions = commands.add_parser("regressions", help="list what became significantly slower, above a threshold")
     for name in ("before", "after"):
         text = "saved by pytest-benchmark with its samples, or folders of records; each is one turn"
@@ -72,6 +77,12 @@ def _check(given: argparse.Namespace) -> int:
             sys.stdout.write(f"{error}\n")
     sys.stdout.write(f"{len(files) - broken} of {len(files)} records are valid\n")
     return 1 if broken else 0
+
+
+def _merge(given: argparse.Namespace) -> int:
+    for folder in merge(given.sources, given.into):
+        sys.stdout.write(f"{folder}\n")
+    return 0
 
 
 def _compact(given: argparse.Namespace) -> int:

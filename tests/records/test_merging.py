@@ -1,0 +1,81 @@
+"""Sweeps of several machines in one folder: kept apart, complete, and merged again without a change."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harness.records import read_records, write_json, write_record
+from harness.records.__main__ import main
+from harness.report.results import read_results
+from harness.report.series import comparisons
+from tests.records.samples import record
+
+LATER = "2026-05-01T00:00:00+00:00"
+
+
+def write_sweep(folder, host, seconds, *cells, sweep="pagerank-rmat-0123", **changes):
+    """Write a sweep that a host ran: two engines, one cell each."""
+    for cell in cells:
+        environment = {**record("fast", None)["environment"], "host": host}
+        made = record(cell.partition("-")[0], (seconds, 0.9 * seconds, 1.1 * seconds), sweep=sweep, cell=cell,
+                      environment=environment, **changes)  # fmt: skip
+        write_record(folder / sweep / cell, made)
+        (folder / sweep / cell / "explain.txt").write_text(f"{host} {cell}")
+    listed = [{"cell": cell, "overrides": [f"engine={cell}"]} for cell in (*cells, "not-run")]
+    write_json(folder / sweep / "sweep.json", {"sweep": sweep, "baseline": "slow", "layout": None, "cells": listed})
+
+
+@pytest.fixture
+def machines(tmp_path):
+    """Return the results of two machines: the same sweep, with one cell of the same name."""
+    write_sweep(tmp_path / "one", "alpha", 1.0, "fast-k8-aa", "slow-k8-aa")
+    write_sweep(tmp_path / "two", "beta", 3.0, "fast-k8-aa", "slow-k8-bb")
+    return [tmp_path / "one", tmp_path / "two"]
+
+
+def merged(into, *sources):
+    assert main(["merge", str(into), *map(str, sources)]) == 0
+    return {path.relative_to(into).as_posix(): path.read_bytes() for path in into.rglob("*") if path.is_file()}
+
+
+def test_machines_are_kept_apart_and_nothing_is_lost(machines, tmp_path, capsys):
+    merged(tmp_path / "all", *machines)
+    alpha, beta = capsys.readouterr().out.split()
+    assert "/pagerank-rmat-0123@alpha-" in alpha
+    assert "/pagerank-rmat-0123@beta-" in beta
+    found = {(path.parent.parent.name, one["cell"]): one for path, one in read_records(tmp_path / "all")}
+    assert len(found) == 4
+    for (folder, _), one in found.items():
+        assert one["sweep"] == folder
+        assert folder.partition("@")[2].startswith(one["environment"]["host"])
+    groups = comparisons(read_results(tmp_path / "all").records, "slow")
+    assert [sorted(one["environment"]["host"] for one in group.records) for group in groups] == [
+        ["alpha", "alpha"],
+        ["beta", "beta"],
+    ]
+    assert (tmp_path / "all" / groups[1].sweep / "slow-k8-bb" / "explain.txt").read_text() == "beta slow-k8-bb"
+
+
+def test_merging_again_or_merging_the_merged_changes_nothing(machines, tmp_path):
+    first = merged(tmp_path / "all", *machines)
+    assert merged(tmp_path / "all", *machines) == first
+    assert merged(tmp_path / "again", tmp_path / "all") == first
+
+
+def test_the_later_record_of_a_cell_is_kept(machines, tmp_path):
+    merged(tmp_path / "all", *machines)
+    write_sweep(tmp_path / "new", "alpha", 7.0, "fast-k8-aa", "third-k8-aa", started=LATER)
+    files = merged(tmp_path / "all", tmp_path / "new", machines[0])
+    (name,) = {file.partition("/")[0] for file in files if "@alpha" in file}
+    times = {one["cell"]: one["solve"]["median"] for _, one in read_records(tmp_path / "all" / name)}
+    assert times == {"fast-k8-aa": 7.0, "slow-k8-aa": 1.0, "third-k8-aa": 7.0}
+    listed = json.loads(files[f"{name}/sweep.json"])["cells"]
+    assert [cell["cell"] for cell in listed] == ["fast-k8-aa", "slow-k8-aa", "third-k8-aa"]
+
+
+def test_a_folder_without_sweeps_is_refused(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert main(["merge", str(tmp_path / "all"), str(tmp_path / "empty")]) == 1
+    assert "empty has no sweep; name a folder" in capsys.readouterr().err
