@@ -22,6 +22,7 @@ ELSEWHERE = {
     "python3 -m venv .venv": "the quick start installs from scratch; tests/test_readme.py checks what it names",
     "onyx-harness engine=gather": "the page's own engine: tests/plugins installs it and runs a sweep with it",
     "onyx-harness engine=scipy,gather": "the page's own engine: tests/plugins installs it and runs a sweep with it",
+    "onyx-harness bisect": "times the commits of a checkout; tests/campaign/test_bisection.py runs it on a small one",
     "python -m tests.engines.implementation_choices": "no arguments; see tests/engines/test_implementation_choices.py",
     "pytest-benchmark compare": "compares files of measured runs; tests/records/test_benchmarks.py does so",
     "pytest --benchmark-compare=": "compares with a stored run, which is missing here",

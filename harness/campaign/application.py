@@ -55,6 +55,15 @@ onyx-harness describe graph=delaunay
 onyx-harness describe measure
 
 onyx-harness algorithm=sssp --help is another form. onyx-harness list shows the names."""
+BISECT_HELP = """\
+onyx-harness bisect good=COMMIT bad=COMMIT [threshold=0.05] [turns=7] KEY=VALUE ...
+
+Find the first commit after good at which a cell is slower than at good by more than the threshold. Run it in a checkout
+of the harness. Every comparison times two commits in turns, each in a checkout of its own. A commit that cannot be
+measured is left out. Takes the keys of a sweep; paths of graphs must be absolute. The exit status is 1 if a commit was
+found, 0 if bad is not slower.
+
+onyx-harness bisect good=HEAD~20 bad=HEAD engine=onyx algorithm=pagerank graph=rmat features=8"""
 DOCTOR_HELP = """\
 onyx-harness doctor
 
@@ -103,6 +112,8 @@ def _dispatch(registry: Registry, arguments: Sequence[str]) -> int:
         return _show(DESCRIBE_HELP) if shown else _answer(lambda names: _describe(names, rest), registry)
     if first == ["doctor"]:
         return _show(DOCTOR_HELP) if wants_help or rest else _doctor(registry)
+    if first == ["bisect"]:
+        return _show(BISECT_HELP) if wants_help or not rest else _bisect(rest)
     if first == ["explain"]:
         return _show(EXPLAIN_HELP) if wants_help else _explain(rest)
     chosen = choices_in(arguments)
@@ -131,6 +142,25 @@ def _doctor(registry: Registry) -> int:
     found = findings(registry, run_probe())
     _show(report(found))
     return int(any(one.state == "problem" for one in found))
+
+
+def _bisect(arguments: Sequence[str]) -> int:
+    """Print the first commit that is slower; the status is 1 if there is one."""
+    from harness.campaign.bisection import Request, bisect
+
+    def say(line: str) -> None:
+        _say(sys.stdout, line)
+        sys.stdout.flush()
+
+    try:
+        request = Request.of(arguments)
+        check_overrides(request.overrides)
+        found = bisect(request, Path.cwd(), say)
+    except (HydraException, CampaignError) as error:
+        _say(sys.stderr, f"onyx-harness: error: {in_words(error)}")
+        return MISUSE_STATUS
+    say(f"first slower commit: {found}" if found else f"{request.bad} is not slower than {request.good}")
+    return int(found is not None)
 
 
 def _list(names: Names, words: Sequence[str]) -> str:

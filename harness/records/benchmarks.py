@@ -82,7 +82,7 @@ def _name(record: Record) -> str:
 def _benchmark(record: Record, alone: bool) -> dict[str, Any]:
     solve, labels, features = record["solve"], record["labels"], record["features"]
     assert solve is not None
-    name = _name(record) if alone else f"{_name(record)}@{record['cell'][:8]}"
+    name = _name(record) if alone else f"{_name(record)}@{record['cell'][-8:]}"
     edges = sum(edges for _, edges, _ in record["supersteps"])
     params = {
         "engine": labels["engine"],

@@ -37,6 +37,10 @@ def _parser() -> argparse.ArgumentParser:
     index = commands.add_parser("index", help="write index.html, a list of all sweeps with links to their pages")
     index.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of the sweeps")
     index.set_defaults(command=_index)
+    trend = commands.add_parser("trends", help="write trends.html, times over the commits of many sweeps")
+    trend.add_argument("folder", type=Path, metavar="FOLDER", help="results, of one machine or merged")
+    trend.add_argument("--to", type=Path, help="the file to write (default: FOLDER/trends.html)")
+    trend.set_defaults(command=_trends)
     figures = commands.add_parser("figures", help="write figures for papers (needs the extra 'figures')")
     _add_folder(figures)
     figures.add_argument("--to", type=Path, help="the folder to write into (default: FOLDER/figures)")
@@ -81,6 +85,13 @@ def _index(options: argparse.Namespace) -> int:
     from harness.report.page.index import write_index
 
     _say(str(write_index(options.folder)))
+    return 0
+
+
+def _trends(options: argparse.Namespace) -> int:
+    from harness.report.page.trend_page import TRENDS_FILE, write_trends
+
+    _say(str(write_trends(options.to or options.folder / TRENDS_FILE, read_results(options.folder).records)))
     return 0
 
 

@@ -1,0 +1,80 @@
+"""Times over commits: which cells have a trend, the order of commits, steps, and the page."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.records import write_record
+from harness.report.__main__ import main
+from harness.report.trends import steps, trends
+from tests.records.samples import record
+from tests.report.conftest import LAPTOP, PHONE
+
+COMMITS = ["aaaaaaaa1", "bbbbbbbb2", "cccccccc3"]
+
+
+def at(commit, day, median, engine="fast", host="alpha", **changes):
+    """Return a record of a cell that ran at a commit on a day of May."""
+    environment = {**record("fast", None)["environment"], "commit": commit, "host": host, "cpu": "a processor"}
+    times = None if median is None else (median, 0.95 * median, 1.05 * median)
+    return record(engine, times, environment=environment, started=f"2026-05-{day:02}T00:00:00+00:00", **changes)
+
+
+@pytest.fixture
+def history():
+    return [
+        at(COMMITS[2], 3, 2.0), at(COMMITS[0], 1, 1.0), at(COMMITS[1], 2, 1.01),  # slower at the third
+        at(COMMITS[0], 1, 3.0, "slow"), at(COMMITS[2], 3, 3.0, "slow"),
+        at(COMMITS[0], 1, 1.0, host="beta"), at(COMMITS[1], 2, None), at(None, 4, 9.0),
+    ]  # fmt: skip
+
+
+def test_a_trend_is_one_cell_on_one_machine_in_the_order_of_time(history):
+    found = {(one.engine, one.machine): [(p.commit, p.median) for p in one.points] for one in trends(history)}
+    assert found == {
+        ("fast", "alpha, a processor"): [(COMMITS[0], 1.0), (COMMITS[1], 1.01), (COMMITS[2], 2.0)],
+        ("slow", "alpha, a processor"): [(COMMITS[0], 3.0), (COMMITS[2], 3.0)],
+    }
+
+
+def test_a_commit_keeps_its_place_when_it_runs_again_and_has_the_latest_time(history):
+    (fast, _) = trends([*history, at(COMMITS[0], 9, 1.5)])
+    assert next((p.commit, p.median) for p in fast.points) == (COMMITS[0], 1.5)
+
+
+@pytest.mark.parametrize("change", [{"graph": {**record()["graph"], "content_hash": "other"}}, {"features": 4}])
+def test_another_graph_or_problem_is_another_cell(history, change):
+    assert len(trends([at(COMMITS[0], 1, 1.0), at(COMMITS[1], 2, 1.0, **change)])) == 0
+
+
+def test_steps_are_where_intervals_do_not_overlap(history):
+    (step,) = steps(trends(history))
+    assert (step.engine, step.before, step.after) == ("fast", COMMITS[1], COMMITS[2])
+    assert step.ratio == pytest.approx(2.0 / 1.01)
+
+
+def test_too_few_samples_are_no_step():
+    few = [at(COMMITS[0], 1, 1.0), at(COMMITS[1], 2, 5.0)]
+    for one in few:
+        one["solve"]["confidence"] = 0.75
+    assert steps(trends(few)) == []
+
+
+def test_the_page_has_a_chart_for_every_problem_and_fits(history, tmp_path, opened, capsys):
+    for number, one in enumerate(history):
+        write_record(tmp_path / f"sweep-{number}" / "cell", one)
+    assert main(["trends", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "trends.html")
+    page = opened(tmp_path / "trends.html", LAPTOP)
+    assert page.locator("figure").count() == 1
+    assert page.locator("polyline title, .chart g title").all_text_contents() == ["fast", "slow"]
+    assert page.locator(".chart text.x").all_text_contents()[::2][0] == COMMITS[0][:7]
+    assert "bbbbbbbb" in page.locator("tbody tr").text_content()
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+
+
+def test_a_single_commit_has_no_trend(tmp_path, capsys):
+    write_record(tmp_path / "sweep" / "cell", at(COMMITS[0], 1, 1.0))
+    assert main(["trends", str(tmp_path)]) == 2
+    assert "no cell has times at two commits" in capsys.readouterr().err
