@@ -38,7 +38,7 @@ onyx-harness explain algorithm=pagerank graph=rmat features=8
 onyx-harness explain algorithm=label_propagation graph=digits device=cuda    (no GPU needed)
 
 onyx-harness list shows the names, onyx-harness describe NAME the options of one, onyx-harness --help every key, and
-onyx-harness doctor what this machine has."""
+onyx-harness doctor what this machine has. onyx-harness bisect finds the commit that made a cell slower."""
 LIST_HELP = """\
 onyx-harness list [engines] [algorithms] [graphs] [presets] [keys]
 
@@ -63,7 +63,7 @@ of the harness. Every comparison times two commits in turns, each in a checkout 
 measured is left out. Takes the keys of a sweep; paths of graphs must be absolute. The exit status is 1 if a commit was
 found, 0 if bad is not slower.
 
-onyx-harness bisect good=HEAD~20 bad=HEAD engine=onyx algorithm=pagerank graph=rmat features=8"""
+onyx-harness bisect good=HEAD~20 bad=HEAD engine=NAME algorithm=pagerank graph=rmat features=8"""
 DOCTOR_HELP = """\
 onyx-harness doctor
 

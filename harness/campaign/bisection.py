@@ -168,7 +168,7 @@ def _is_slower(commits: Commits, good: str, commit: str, say: Say, *, decisive: 
 
 @contextmanager
 def _commits(repository: Path, request: Request) -> Iterator[Commits]:
-    with tempfile.TemporaryDirectory(prefix="onyx-bisect-") as folder:
+    with tempfile.TemporaryDirectory(prefix="bisect-") as folder:
         commits = Commits(repository, Path(folder), request)
         try:
             yield commits
