@@ -331,9 +331,10 @@ class KernelBuilder:
             driver = IN_BATCHES.format(name=self.name, names=names, batches=self.batches, batch=self.smallest_part)
         numbers = "batch, parts, " if self.batches else ""
         source = (
-            f'@njit(nogil=True, error_model="numpy")\n'
+            f'@njit(nogil=True, error_model="numpy", _nrt=False)\n'
             f"def _{self.name}_part(t, worker, {numbers}{names}):\n{body}\n\n\n"
-            f'@njit(int64(int64, int64, {types}), nogil=True, cache=True, no_cfunc_wrapper=True, error_model="numpy")\n'
+            f"@njit(int64(int64, int64, {types}), nogil=True, cache=True, no_cfunc_wrapper=True,\n"
+            f'      error_model="numpy", _nrt=False)\n'
             f"def run_{self.name}(parts, threads, {names}):\n"
             f"{driver}"
         )
