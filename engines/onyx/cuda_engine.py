@@ -9,7 +9,7 @@ import numpy as np
 from engines.onyx.cuda_plan import plan
 from engines.onyx.policy import DEFAULT
 from harness.api import DeviceFacts
-from harness.api.cuda import CUDA, CudaEngine
+from harness.api.cuda import CUDA, CudaEngine, PersistentExecutor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,10 +24,19 @@ class OnyxCudaEngine(CudaEngine):
 
     schedule: OnyxSchedule
     policy = DEFAULT
+    executor_type = PersistentExecutor
 
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
         """Return the plan of a program, or why it cannot run."""
         return plan(program, self.schedule, graph, features, device, self.policy)
+
+    def explain(self) -> str:
+        """Explain the engine, and which work a persistent kernel combines."""
+        combined = self.planned.combined
+        if combined is None:
+            return super().explain()
+        names = [launch.kernel.name for launch in (*combined.steps, *combined.measuring.launches)]
+        return f"persistent: one launch runs all supersteps, in steps {', '.join(names)}\n{super().explain()}"
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
         """Begin with the stale vertices.

@@ -11,6 +11,7 @@ from engines.onyx.cuda_choices import doubled_vertices, setting_of, thresholds_o
 from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges, order_of
 from engines.onyx.cuda_fused_next_superstep import last_reader, reduces_alone, update_and_reduce
 from engines.onyx.cuda_hubs import Hubs
+from engines.onyx.cuda_persistent import persist
 from engines.onyx.cuda_pull import PullKernels
 from engines.onyx.cuda_push import PushKernels
 from engines.onyx.cuda_tracking_policy import pausing_of
@@ -43,8 +44,12 @@ def plan(
     forms = change_driven(lowered.program) if schedule.change_driven and schedule.direction == "push" else ()
     assert not isinstance(forms, str), forms
     setting, choices = setting_of(lowered, resolved, facts, features, forms, policy)
-    planner = OnyxPlanner(setting, choices, {form.reduction.name: form.message for form in forms})
+    messages = {form.reduction.name: form.message for form in forms}
+    planner = OnyxPlanner(setting, choices, messages, persistent=bool(resolved.persistent))
     planner.plan_stages()
+    reason = persist(planner.draft, choices) if resolved.persistent else ""
+    if reason:
+        return No(f"persistent=true: {reason}")
     pausing = pausing_of(setting, resolved, policy) if choices.pauses else None
     return planner.draft.finish(resolved, FOLDER, thresholds_of(resolved, policy), tracking_policy=pausing)
 
@@ -53,6 +58,8 @@ def refused(program: Program, schedule: OnyxSchedule, facts: GraphFacts, feature
     """Return why this schedule cannot run a lowered program; empty if it can, as far as known without planning."""
     reason = schedule.refusal()
     reason = reason or refusal(program, facts, features, change_driven=schedule.change_driven, tracks_edges=True)
+    if not reason and schedule.persistent and schedule.edges == "streamed":
+        return "persistent=true reads all edges where they are; set edges=resident or edges=mapped"
     if not reason and schedule.direction == "pull" and schedule.balance == "edge" and sums_matrices(program):
         return "balance=edge keeps the sums of rows in registers, which k x k matrices do not fit; set balance=warp"
     if not reason and schedule.change_driven and schedule.direction == "push":
@@ -64,11 +71,14 @@ def refused(program: Program, schedule: OnyxSchedule, facts: GraphFacts, feature
 class OnyxPlanner:
     """Add the launches of a superstep to a draft.
 
-    ``messages``: what a push of changes sends, by the name of the reduction.
+    ``messages``: what a push of changes sends, by the name of the reduction. ``persistent``: one launch runs all
+    supersteps, with another number of blocks than the launches have.
     """
 
-    def __init__(self, setting: CudaSetting, choices: Choices, messages: Mapping[str, Expression]) -> None:
-        self.setting, self.choices, self.messages = setting, choices, messages
+    def __init__(
+        self, setting: CudaSetting, choices: Choices, messages: Mapping[str, Expression], *, persistent: bool = False
+    ) -> None:  # fmt: skip
+        self.setting, self.choices, self.messages, self.persistent = setting, choices, messages, persistent
         self.policy, self.facts, self.layout = choices.policy, setting.facts, setting.layout
         self.team, self.tracking = setting.team, setting.tracking
         self.draft = PlanDraft(setting)
@@ -175,26 +185,31 @@ class OnyxPlanner:
         """Plan the hubs first, by blocks, then all other vertices by owners of a few teams."""
         share = self._share(group)
         hub = self.hub if self.facts.max_in_degree >= self.hub and self._joins(group) else 0
+        apart = f"{self.tracking.name(group)}{'_untracked' * bool(kernels.untracked)}"
         if hub:
             kernel = kernels.gather_hubs(group, doubled, dirty_only=dirty_only)
             hubs = Hubs(hub, self.setting.sides)
-            self.draft.add(kernel, hubs, self.setting.block, most="some")
+            self.draft.add(kernel, hubs, self.setting.block, most="some", apart=apart)
             self.draft.own(table("hubs", self.facts.in_degrees.between(hub), hubs))
-        self._add_gather(kernels, kernels.gather(group, share, doubled, hub=hub, dirty_only=dirty_only), share, swaps)
+        kernel = kernels.gather(group, share, doubled, hub=hub, dirty_only=dirty_only)
+        self._add_gather(kernels, kernel, share, swaps, apart)
 
     @property
     def hub(self) -> int:
         """The number of in-edges from which a block owns a vertex."""
         return self.policy.hub_edges[sums_matrices(self.setting.program)] * self._teams_of_vertex
 
-    def _add_gather(self, kernels: PullKernels, kernel: CudaKernel, share: int, swaps: tuple[str, ...]) -> None:
+    def _add_gather(
+        self, kernels: PullKernels, kernel: CudaKernel, share: int, swaps: tuple[str, ...], apart: str
+    ) -> None:  # fmt: skip
+        """Add the owners of all vertices but the hubs; ``apart``: the name that both launches have in common."""
         if kernels.rounds:
-            self.draft.add(kernel, Over.VERTICES, 32 / kernels.rounds, swaps, most="all")
+            self.draft.add(kernel, Over.VERTICES, 32 / kernels.rounds, swaps, most="all", apart=apart)
             return
         gathered = 4 * self.layout.features * self.facts.num_edges / max(1, self.facts.num_vertices)
         short = kernels.tracking.change_driven or gathered < self.policy.long_gather
         most: Literal["some", "resident"] = "resident" if self.choices.small_degrees and short else "some"
-        self.draft.add(kernel, Over.VERTICES, share * self.team.lanes, swaps, most=most)
+        self.draft.add(kernel, Over.VERTICES, share * self.team.lanes, swaps, most=most, apart=apart)
 
     def _plan_marks(self, kernels: PullKernels, group: FoldGroup) -> None:
         if self.tracking.sources(group):
@@ -275,6 +290,7 @@ class OnyxPlanner:
             of_block = self.setting.block // 32 * self.team.teams
             blocks = min(self.policy.blocks_of_reduction, max(1, -(-self.facts.num_vertices // of_block)))
             ticket = f"ticket_{stage.into}"
+            blocks = self.policy.blocks_of_reduction if self.persistent else blocks
             partial = work(f"partial_{stage.into}", blocks * self.layout.stride(stage.value.shape))
             self.draft.own(partial, work(ticket, 1, "uint32"))
             self.draft.add(kernels.reduction(stage, ticket), Over.ALL_VERTICES, blocks=blocks, most="some")

@@ -59,15 +59,22 @@ __device__ inline void visit_edges(const Team& team, const Edge& mine, unsigned 
     }
 }
 
+// Shared memory for the lists of a warp, the same for all uses in a kernel.
+__device__ inline void lists_of_warp(volatile EdgeId** scan, volatile EdgeId** begin)
+{
+    __shared__ volatile EdgeId scans[BLOCK / 32][32], begins[BLOCK / 32][32];
+    *scan = scans[threadIdx.x / 32];
+    *begin = begins[threadIdx.x / 32];
+}
+
 // Visit the edges of the `wanted` vertices first .. last - 1, 32 at a time: phase(mine, count), where `mine` is one of
 // `count` edges (at least 1). PIPELINE: search for the next edges before processing the current ones (fig. 5.3).
 template <bool PIPELINE, class Wanted, class Phase>
 __device__ inline void per_edge(const EdgeId* offsets, const Id* neighbours, Id first, Id last, Wanted wanted,
                                 Phase phase)
 {
-    __shared__ volatile EdgeId scans[BLOCK / 32][32], begins[BLOCK / 32][32];
-    volatile EdgeId* scan = scans[threadIdx.x / 32];
-    volatile EdgeId* begin = begins[threadIdx.x / 32];
+    volatile EdgeId *scan, *begin;
+    lists_of_warp(&scan, &begin);
     const int lane = lane_id();
     for (Id base = first + 32 * warp_of_grid(); base < last; base += 32 * warps_of_grid()) {
         const Id vertex = base + lane;

@@ -53,6 +53,13 @@ class Policy:
     # that vertices with out-edges are skipped has a part in it). Other numbers are not on record.
     blocks_of_reduction: int = 1024
 
+    # Edges below which one launch runs all supersteps. No measurement is on record: 0 until there is one.
+    persistent_edges: int = 0
+    # Threads of a persistent kernel that must fit on a multiprocessor: with one feature; with several; with long rows,
+    # updates of edges or sums of matrices. The most for which kernels of the built-in algorithms do not spill.
+    threads_at_once: tuple[int, int, int] = (1024, 768, 512)
+    long_row: int = 33  # features
+
     # Shares of the edges from which tracking costs more than it saves. With pauses, change-driven runs from cold starts
     # were 0.72 to 1.10 times as fast as full propagation, without pauses 0.48 to 0.99 (H200, 22 and 23 November 2026);
     # other shares are not on record. In a push it is few_edges_share + many_edges_share / (1 + vertices per edge /

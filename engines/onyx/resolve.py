@@ -39,6 +39,9 @@ def resolve(
         balance=schedule.balance or default_balance(schedule, program, graph, policy),
         vector_width=schedule.vector_width or TeamShape.for_program(program, features, schedule.feature_aware).width,
         block_size=schedule.block_size or policy.block_size,
+        persistent=default_persistent(schedule, graph, policy)
+        if schedule.persistent is None
+        else schedule.persistent,
     )
 
 
@@ -50,6 +53,11 @@ def default_balance(schedule: OnyxSchedule, program: Program, graph: GraphFacts,
     if not schedule.feature_aware or sums_matrices(program):
         return "warp"
     return "edge" if schedule.direction == "push" or not small_degrees(graph, policy) else "warp"
+
+
+def default_persistent(schedule: OnyxSchedule, graph: GraphFacts, policy: Policy) -> bool:
+    """Return whether one launch runs all supersteps by default: on graphs of few edges, unless these are streamed."""
+    return graph.num_edges < policy.persistent_edges and schedule.edges != "streamed"
 
 
 def sums_matrices(program: Program) -> bool:

@@ -51,11 +51,16 @@ class OnyxSchedule(EdgeOptions):
     - ``pipeline``: the next edges are searched and fetched during the computation on the present ones (fig. 5.3).
     - ``block_size``: threads of a block.
 
+    - ``persistent``: one launch runs all supersteps of a run, by as many blocks as are resident; a global barrier
+      separates steps that depend on each other (``harness.lowering.cuda.persistent``). A superstep in which little
+      moves then takes a few barriers instead of many launches. Supersteps over many edges have fewer threads, because
+      every step has the registers of the one that needs most. Edges must not be streamed.
+
     On both, ``edges`` and ``window_mb`` place all arrays with an element for every edge that kernels only read
     (:class:`harness.edge_places.EdgeOptions`).
 
-    ``pipeline``, ``balance``, ``vector_width`` and ``block_size`` do not apply on the CPU and are refused there unless
-    None. ``engines.onyx.resolve`` fills in every other option that is None.
+    ``pipeline``, ``balance``, ``vector_width``, ``block_size`` and ``persistent`` do not apply on the CPU and are
+    refused there unless None. ``engines.onyx.resolve`` fills in every other option that is None.
     """
 
     feature_aware: bool = option(True, "one vector value a row (FA), or scalar loops over features (NFA)")
@@ -79,8 +84,9 @@ class OnyxSchedule(EdgeOptions):
     vector_width: int | None = option(None, "GPU: features a lane loads at once (null: the default)", values=(1, 2, 4))
     # Blocks are whole warps, also when halved; the tile of a larger block does not fit in its static shared memory.
     block_size: int | None = option(None, "GPU: threads of a block (null: the default)", values=(32, 64, 128, 256, 512))
+    persistent: bool | None = option(None, "GPU: one launch runs all supersteps (null: the default)")
 
-    GPU_ONLY: ClassVar[tuple[str, ...]] = ("pipeline", "balance", "vector_width", "block_size")
+    GPU_ONLY: ClassVar[tuple[str, ...]] = ("pipeline", "balance", "vector_width", "block_size", "persistent")
 
     def refusal(self) -> str:
         """Return why no program runs under this schedule yet; empty if programs do."""

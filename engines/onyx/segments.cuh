@@ -16,6 +16,14 @@ template <int RUN> __device__ inline bool needs_no_clearing(const EdgeId* offset
     return end > first ? (first - origin) / RUN == (end - 1 - origin) / RUN : !clears_all;
 }
 
+// Shared memory for the parts of a tile that a block stages, the same for all uses in a kernel.
+enum class Staged { ROWS, NEIGHBOURS, REVERSES };
+template <Staged, int LENGTH> __device__ inline Id (&staged())[LENGTH]
+{
+    __shared__ Id ids[LENGTH];
+    return ids;
+}
+
 // Call start() before the edges of every row, visit(got, u, v, e, back) for each edge, and store(v, whole) after them.
 // If not `whole`, other teams have parts of row v. `back` is the position of the reverse of edge e, if REVERSES.
 template <int RUN, int DEPTH, int ABREAST, bool REVERSES, class Start, class Fetch, class Visit, class Store>
@@ -24,8 +32,9 @@ __device__ inline void segments(const Team& team, const Id* rows, const Id* neig
 {
     constexpr int TEAMS_OF_BLOCK = BLOCK / 32 * TEAMS, TILE = RUN * TEAMS_OF_BLOCK;
     constexpr Id NONE = 0xffffffffu;
-    __shared__ Id row_of[TILE + 2], neighbour_of[TILE];  // with the rows before and after the tile
-    __shared__ Id reverse_of[REVERSES ? TILE : 1];
+    auto& row_of = staged<Staged::ROWS, TILE + 2>();  // with the rows before and after the tile
+    auto& neighbour_of = staged<Staged::NEIGHBOURS, TILE>();
+    auto& reverse_of = staged<Staged::REVERSES, REVERSES ? TILE : 1>();
     const int mine = threadIdx.x / 32 * TEAMS + team.number;
     const int begin = mine / ABREAST * ABREAST * RUN + mine % ABREAST;
     for (EdgeId base = first + (EdgeId)TILE * blockIdx.x; base < last; base += (EdgeId)TILE * gridDim.x) {

@@ -9,9 +9,10 @@ from harness.language.analysis import Delta
 from harness.language.criterion import PROPAGATED_SHARE, TEST_EVERY
 from harness.language.integer_ranges import whole_ranges
 from harness.language.program import IDENTITY
-from harness.lowering.cuda.buffers import CudaBuffer, exchanged, flips_of, table, work
+from harness.lowering.cuda.buffers import CudaBuffer, flips_of, table, work
 from harness.lowering.cuda.change_sums import collect_change
 from harness.lowering.cuda.code import Value
+from harness.lowering.cuda.device_functions import NEVER, START, Function, arrays_of
 from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.draft import PlanDraft, refusal
 from harness.lowering.cuda.engine import CUDA, CudaEngine
@@ -20,8 +21,9 @@ from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
 from harness.lowering.cuda.launches import Launch, named_apart, turned
 from harness.lowering.cuda.layout import DeviceLayout, PanelLayout, TeamShape
 from harness.lowering.cuda.loop import CudaRun, Loop, queue_ahead
-from harness.lowering.cuda.movement import Measuring
-from harness.lowering.cuda.plan import Combined, CudaPlan, Thresholds
+from harness.lowering.cuda.persistent import lock_buffer, make_persistent
+from harness.lowering.cuda.persistent_executor import PersistentExecutor, PersistentLoop
+from harness.lowering.cuda.plan import CudaPlan, Thresholds
 from harness.lowering.cuda.ranges import Bounds, Listed, Over, Pieces, by_side
 from harness.lowering.cuda.run_state import RunState
 from harness.lowering.cuda.setting import CudaSetting
@@ -38,10 +40,11 @@ from harness.lowering.tracking import Tracking, composed_writes, live_after
 __all__ = [
     "CUDA",
     "IDENTITY",
+    "NEVER",
     "PROPAGATED_SHARE",
+    "START",
     "TEST_EVERY",
     "Bounds",
-    "Combined",
     "CudaBuffer",
     "CudaEngine",
     "CudaExecutor",
@@ -54,14 +57,16 @@ __all__ = [
     "Delta",
     "DeviceLayout",
     "DeviceStore",
+    "Function",
     "KeptAccumulators",
     "Launch",
     "Listed",
     "Loop",
     "LoweredProgram",
-    "Measuring",
     "Over",
     "PanelLayout",
+    "PersistentExecutor",
+    "PersistentLoop",
     "Pieces",
     "Place",
     "PlanDraft",
@@ -73,6 +78,7 @@ __all__ = [
     "Tracking",
     "TrackingPolicy",
     "Value",
+    "arrays_of",
     "blocks_of_multiprocessor",
     "by_side",
     "collect_change",
@@ -80,10 +86,11 @@ __all__ = [
     "composed_writes",
     "constants_by_source",
     "cuda_write_back",
-    "exchanged",
     "flips_of",
     "frontier",
     "live_after",
+    "lock_buffer",
+    "make_persistent",
     "named_apart",
     "places",
     "queue_ahead",

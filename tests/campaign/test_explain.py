@@ -31,8 +31,8 @@ def test_cuda_kernels_are_shown_without_a_device(command_here):
     for shown in (
         "program label_propagation",
         "schedule OnyxSchedule(edges='resident', feature_aware=True, change_driven=False",
-        "dense_share=0.01, pipeline=True, balance='warp', vector_width=4, block_size=256), teams of",
-        "chosen by the engine: edges, dense_share, pipeline, balance, vector_width, block_size\n",
+        "dense_share=0.01, pipeline=True, balance='warp', vector_width=4, block_size=256, persistent=False), teams",
+        "chosen by the engine: edges, dense_share, pipeline, balance, vector_width, block_size, persistent\n",
         "kernel spread: spread, n_aggr, prob, settle",
         "// Generated: label_propagation, k = 5.",
         'extern "C" __global__ void __launch_bounds__(BLOCK) spread(Run* run',

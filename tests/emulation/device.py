@@ -49,7 +49,7 @@ def emulate(monkeypatch: pytest.MonkeyPatch, *, racing: bool = False) -> Device:
     monkeypatch.setattr(executor, "compiled_module", compiled_module)
     monkeypatch.setattr(executor, "require_memory", lambda _: None)
     monkeypatch.setattr(executor, "allow_shared_memory", lambda *_: None)
-    residency = importlib.import_module("engines.pullbaseline.simdx.residency")
+    residency = importlib.import_module("harness.lowering.cuda.residency")
     monkeypatch.setattr(residency, "registers_of", lambda _: 32)
     launcher = importlib.import_module("harness.lowering.cuda.launcher")
     lonestar = importlib.import_module("engines.lonestar.cuda_executor")

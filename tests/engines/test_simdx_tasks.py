@@ -10,13 +10,13 @@ import pytest
 from engines.pullbaseline.schedules import SimdxSchedule
 from engines.pullbaseline.simdx.activity import Activity, activity
 from engines.pullbaseline.simdx.cuda_engine import SimdxCudaEngine
-from engines.pullbaseline.simdx.residency import Residency
 from engines.pullbaseline.simdx.sources import made_at_sources
 from harness.contract import Device, EngineFailure, No
 from harness.device.compilation import compiled
 from harness.language import K, maximum, minimum, where
 from harness.language.program import EdgeReduce, VertexStep
 from harness.lowering.cuda.modules import headers
+from harness.lowering.cuda.residency import Residency
 from tests.engines.cuda_schedules import plan_of
 from tests.engines.edge_programs import EDGE_PROGRAMS
 from tests.engines.problems import ALGORITHMS, program, small
@@ -125,12 +125,12 @@ def test_resident_blocks_by_registers():
     """The paper's example of eq. 1: 110 registers and 128 threads on a K40 are 60 blocks."""
     device = Residency(multiprocessors=15, registers=65536, registers_of_thread=110, threads=128, occupancy=16)
     assert device.blocks == 60
-    assert device.take("push", None) == 60
-    assert device.take("push", 7) == 7
+    assert device.take("push", None, "") == 60
+    assert device.take("push", 7, "") == 7
     with pytest.raises(EngineFailure, match="60 blocks resident at once"):
-        device.take("push", 61)
+        device.take("push", 61, "")
     with pytest.raises(EngineFailure, match="fusion=none"):
-        Residency(15, 65536, 255, 1024, 0).take("push", None)
+        Residency(15, 65536, 255, 1024, 0).take("push", None, "set fusion=none")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the CUDA compiler is installed on Linux only")
@@ -150,8 +150,8 @@ def test_filters_compile(algorithm, features, options):
 
 
 def test_steps_that_do_not_wait_for_each_other_share_a_phase():
-    """PageRank's phases: the sum over the graph, which its last block ends, with the messages; lists; ranks; the
-    end."""
+    """PageRank's phases: the sum over the graph, which its last block ends, with the messages; lists; ranks. The
+    last block to arrive at the last barrier ends the superstep."""
     engine = SimdxCudaEngine(SimdxSchedule(fusion="push_pull"))
     source = plan_of(engine, program("pagerank"), small("rmat"), 1).source
     body = source[source.index("void __launch_bounds__(BLOCK) fused_pull") :]
@@ -159,8 +159,9 @@ def test_steps_that_do_not_wait_for_each_other_share_a_phase():
     names = ("note_rank(", "dangling(", "make(", "large(", "small(", " rank(", "measure_rank(", "decide_settled(")
     calls = [[name for name in names if name in one] for one in phases]
     steps = [["dangling(", "make("], ["large(", "small("], [" rank("]]
-    measured = [["measure_rank("], ["decide_settled("]]  # by separate blocks, each followed by a barrier
-    assert calls == [["note_rank("], *steps, *measured, [], []]
+    measured = [["measure_rank("], ["decide_settled("]]  # by separate blocks, each after a barrier
+    assert calls == [["note_rank("], *steps, *measured]
+    assert phases[-1].count("barrier.wait([&] {") == 1
 
 
 def test_edges_change_places_with_their_next_values():

@@ -17,16 +17,13 @@ import numpy as np
 
 from engines.pullbaseline.schedules import SimdxSchedule
 from engines.pullbaseline.simdx.activity import Activity, activity
-from engines.pullbaseline.simdx.bulk import fused_superstep
 from engines.pullbaseline.simdx.resolve import resolve
 from engines.pullbaseline.simdx.sources import made_at_sources
 from engines.pullbaseline.simdx.tasks import SIZES, WORDS, WORKERS, TaskFunctions, task_kernels
 from harness.api import No
 from harness.api.cuda import (
-    Combined,
     Listed,
     LoweredProgram,
-    Measuring,
     Over,
     Pieces,
     PlanDraft,
@@ -34,12 +31,12 @@ from harness.api.cuda import (
     Thresholds,
     by_side,
     combine_threads,
-    named_apart,
+    lock_buffer,
+    make_persistent,
     refusal,
     table,
     thread_builder,
     thread_setting,
-    turned,
     work,
 )
 
@@ -62,7 +59,6 @@ if TYPE_CHECKING:
 THREADS = 512  # of a block: a global barrier waits for half as many blocks as with 256
 BLOCKS = 512  # of kernels that are not fused: about as many as an H100 holds at once
 MOST_RESIDENT = 2048 * 160  # threads of a device, at most
-LOCK = 32  # words between the two counts of a barrier (barrier.cuh)
 FOLDER = Path(__file__).parent
 COMPUTE = """
     @kernel
@@ -165,11 +161,6 @@ def _listed(degrees: Degrees, schedule: SimdxSchedule) -> tuple[int, int, int]:
     return degrees.between(0, warp - 1), degrees.between(warp, block), degrees.between(block + 1)
 
 
-def _lock(schedule: SimdxSchedule) -> tuple[CudaBuffer, ...]:
-    """Return the counts of the barriers: two per fused kernel, ``LOCK`` words apart."""
-    return (work("lock", 2 * 2 * LOCK, "uint64"),) if is_fused(schedule) else ()
-
-
 # programs with active vertices ----------------------------------------------------------------------------------------
 def _tasks(
     lowered: LoweredProgram, active: Activity, schedule: SimdxSchedule, facts: GraphFacts, features: int
@@ -182,7 +173,10 @@ def _tasks(
         draft.add(kernel, Over.ALL_VERTICES, 1, blocks=1 if alone else BLOCKS)
     lists = zip(SIZES, _listed(facts.out_degrees, schedule), strict=True)
     draft.own(*(work(f"{size}_active", count, "uint32") for size, count in lists))
-    draft.own(*_lock(schedule), *block_buffers(schedule, MOST_RESIDENT // THREADS if is_fused(schedule) else BLOCKS))
+    draft.own(
+        *([lock_buffer(kernels=2)] if is_fused(schedule) else []),
+        *block_buffers(schedule, MOST_RESIDENT // THREADS if is_fused(schedule) else BLOCKS),
+    )
     draft.own(
         work("marks", vertices, "uint32", start=0), work("bits", vertices // 32 + 1, "uint32"),
         work("tasks", WORDS, "int64"),
@@ -211,22 +205,8 @@ def _bulk(lowered: LoweredProgram, schedule: SimdxSchedule, facts: GraphFacts, f
     planner.plan_stages()
     draft = planner.draft
     if is_fused(schedule):
-        _fuse(draft, planner.setting)
-        draft.own(*_lock(schedule))
+        make_persistent(draft, "fused_pull", schedule.resident_blocks)
     return draft
-
-
-def _fuse(draft: PlanDraft, setting: CudaSetting) -> None:
-    """Replace the launches of a draft, and those that measure movement, by one kernel."""
-    measured, count = draft.measuring(), len(draft.launches)
-    named = tuple(named_apart([*draft.launches, *measured.launches]))
-    steps, behind = named[:count], count + len(measured.ahead)
-    measuring = Measuring(named[count:behind], named[behind:], measured.buffers)
-    kernel = fused_superstep(steps, len(setting.sides), measuring, draft.ping_pong)
-    draft.launches = []
-    draft.add(kernel, Over.ALL_VERTICES, 1, tuple(sorted(turned(steps))))
-    draft.combined = Combined(steps, measuring)
-    draft.own(work("bounds", 2 * len(setting.sides) * len(named), "int64"))
 
 
 class BulkPlanner(ThreadPlanner):
@@ -255,4 +235,4 @@ class BulkPlanner(ThreadPlanner):
             builder.accumulate(total, stage.message, stage.reducer, "edge")
             combine_threads(builder, total, stage.message, stage.reducer, "combine", f"{worker}::combined")
             builder.store(f"vertex_{stage.into}", "v", stage.message, total, "store")
-            self.draft.add(builder.finish(), self.lists[size], LANES.get(worker, self.setting.block))
+            self.draft.add(builder.finish(), self.lists[size], LANES.get(worker, self.setting.block), apart=stage.name)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engines.pullbaseline.simdx.functions import NEVER, START, Function, arrays_of
 from engines.pullbaseline.simdx.resolve import BIN_SIZE
-from harness.api.cuda import CudaKernel, combine_threads
+from harness.api.cuda import NEVER, START, CudaKernel, Function, arrays_of, combine_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

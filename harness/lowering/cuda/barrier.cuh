@@ -22,6 +22,12 @@ public:
     // Every thread of every block of the grid calls this. Writes before the call are visible to all threads after it.
     __device__ void wait()
     {
+        wait([] {});
+    }
+
+    // The same. One thread calls `between` when all blocks have arrived and none has departed.
+    template <class Between> __device__ void wait(Between between)
+    {
         __syncthreads();
         if (threadIdx.x == 0) {
             __threadfence();
@@ -30,6 +36,8 @@ public:
             volatile Arrivals* const departed = departures;
             if (before + 1 == wanted) {
                 __threadfence();  // writes before the others' arrivals precede their departure
+                between();
+                __threadfence();
                 *departed = wanted;
             }
             unsigned looks = 0;

@@ -47,11 +47,11 @@ class PlanDraft:
 
     def add(
         self, kernel: CudaKernel, over: Range, lanes: float | None = None, swaps: tuple[str, ...] = (), *,
-        blocks: int = 0, most: Most | None = None,
+        blocks: int = 0, most: Most | None = None, apart: str = "",
     ) -> None:  # fmt: skip
         """Add a launch, by default with a team for each piece of work and of :attr:`most` blocks."""
         lanes = self.setting.team.lanes if lanes is None else lanes
-        self.launches.append(Launch(kernel, over, lanes, swaps, blocks, most or self.most))
+        self.launches.append(Launch(kernel, over, lanes, swaps, blocks, most or self.most, apart=apart))
 
     def own(self, *buffers: CudaBuffer) -> None:
         """Add buffers that are allocated even if no kernel takes them."""

@@ -24,6 +24,8 @@ class Launch:
     needs. ``most`` limits the latter: *some* per multiprocessor, at most MOST_BLOCKS; a *few*, of FEW_THREADS; the
     *resident* ones that the device runs concurrently, which process adjacent work, so that data read by neighbours is
     still cached; or *all* that the work needs. ``untracked``: the launch does nothing if changes are tracked.
+    ``apart``: launches with the same text here, other than an empty one, process different vertices and may run at the
+    same time.
     """
 
     kernel: CudaKernel
@@ -33,6 +35,7 @@ class Launch:
     blocks: int = 0
     most: Most = "some"
     untracked: bool = False
+    apart: str = ""
 
     def blocks_over(self, count: int, threads: int, multiprocessors: int, at_once: int) -> int:
         """Return the number of blocks of ``threads`` for ``count`` pieces of work.

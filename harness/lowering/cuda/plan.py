@@ -43,10 +43,14 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class Combined:
-    """The launches whose work one launched kernel does: the ``steps`` of a superstep, and those that measure."""
+    """The launches whose work one persistent kernel does: the ``steps`` of a superstep, and those that measure.
+
+    ``blocks``: of the kernel's grid; None: as many as are resident.
+    """
 
     steps: tuple[Launch, ...]
     measuring: Measuring
+    blocks: int | None = None
 
 
 @dataclass(frozen=True)

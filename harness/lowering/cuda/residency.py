@@ -1,15 +1,16 @@
-"""The number of blocks of a kernel resident at once, so that a global barrier cannot deadlock (sec. 5, eq. 1)."""
+"""The number of blocks of a kernel resident at once, so that a global barrier cannot deadlock.
+
+Source: Liu & Huang 2019, sec. 5, eq. 1.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from harness.api import EngineFailure
-from harness.api.cuda import blocks_of_multiprocessor, registers_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from harness.contract import EngineFailure
+from harness.device.cuda import blocks_of_multiprocessor, registers_of
 
 
 @dataclass(frozen=True)
@@ -34,24 +35,29 @@ class Residency:
         by_registers = self.registers // (self.registers_of_thread * self.threads)
         return min(by_registers, self.occupancy) * self.multiprocessors
 
-    def take(self, kernel: str, wanted: int | None) -> int:
-        """Return the blocks to launch: all resident blocks, or ``wanted``. Raises EngineFailure if fewer are
-        resident."""
+    def take(self, kernel: str, wanted: int | None, remedy: str) -> int:
+        """Return the blocks to launch: all resident blocks, or ``wanted``.
+
+        Raises EngineFailure, which ends with the ``remedy``, if fewer are resident.
+        """
         if self.blocks < max(1, wanted or 0):
             met = f"{self.registers_of_thread} registers a thread, {self.threads} threads a block"
             raise EngineFailure(
                 f"{kernel} ({met}) has {self.blocks} blocks resident at once on this device, and its global barrier "
-                f"needs {wanted or 1}; give a smaller resident_blocks, or fusion=none"
+                f"needs {wanted or 1}; {remedy}"
             )
         return wanted or self.blocks
 
 
-def residency_of(function: Any, attributes: Mapping[str, int], threads: int) -> Residency:
-    """Return the residency of a loaded kernel on a device with these attributes."""
+def residency_of(function: Any, attributes: Mapping[str, int], threads: int, shared: int = 0) -> Residency:
+    """Return the residency of a loaded kernel on a device with these attributes.
+
+    A block has ``threads`` threads and ``shared`` bytes of dynamic shared memory.
+    """
     return Residency(
         multiprocessors=int(attributes["MultiProcessorCount"]),
         registers=int(attributes["MaxRegistersPerMultiprocessor"]),
         registers_of_thread=registers_of(function),
         threads=threads,
-        occupancy=blocks_of_multiprocessor(function, threads),
+        occupancy=blocks_of_multiprocessor(function, threads, shared),
     )

@@ -1,13 +1,15 @@
-"""Kernels as device functions, so that one kernel can contain several of them (sec. 5)."""
+"""Kernels as device functions, so that one kernel can contain several of them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from harness.api.cuda import CudaKernel
+from harness.lowering.cuda.kernels import CudaKernel
 
-START, NOTHING = 'extern "C" __global__ void __launch_bounds__(BLOCK) ', "    if (false) return;\n"
+START = 'extern "C" __global__ void __launch_bounds__(BLOCK) '
+HEAD = re.compile(r'extern "C" __global__ void __launch_bounds__\([^)]*\) ')
 NEVER = "false"  # for `unless`: the caller of a function decides when to do nothing
 
 
@@ -24,19 +26,25 @@ class Function:
     own: tuple[str, ...]
 
     @classmethod
-    def of(cls, kernel: CudaKernel, *, own: Mapping[str, str], template: str = "", drop: str = NOTHING) -> Function:
-        """Return the function that does the work of a kernel finished with ``unless=NEVER``.
+    def of(cls, kernel: CudaKernel, *, own: Mapping[str, str] | None = None, template: str = "") -> Function:
+        """Return the function that does the work of a kernel, without the kernel's test whether to do nothing.
 
         ``own``: the variables, with those that the kernel does not have. ``template``: the function's template
-        parameters. ``drop``: the kernel's first line, which is removed.
+        parameters.
         """
-        head, brace, body = kernel.source.removeprefix(START).partition("\n{\n")
+        own = own or {}
+        head, brace, body = HEAD.sub("", kernel.source, count=1).partition("\n{\n")
         given = head.removeprefix(f"{kernel.name}(").removesuffix(")").split(", ")
         types = {name: kind.replace(" __restrict__", "") for kind, _, name in (one.rpartition(" ") for one in given)}
         parameters = {**own, **types}
         listed = ", ".join(f"{kind} {name}" for name, kind in parameters.items())
         start = f"{f'template <{template}> ' if template else ''}__device__ inline void {kernel.name}({listed})"
-        return cls(kernel.name, start + brace + body.removeprefix(drop), parameters, tuple(own))
+        return cls(
+            kernel.name,
+            start + brace + body.removeprefix(f"    if ({kernel.unless}) return;\n"),
+            parameters,
+            tuple(own),
+        )
 
     def call(self, template: str = "") -> str:
         """Return a statement that calls the function with variables and arrays of the parameters' names."""

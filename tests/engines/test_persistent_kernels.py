@@ -1,0 +1,109 @@
+"""Persistent kernels of Onyx without a device: their phases, their registers, and the plans that have none."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+
+import pytest
+
+from engines.onyx.cuda_engine import OnyxCudaEngine
+from engines.onyx.policy import DEFAULT
+from engines.onyx.schedule import OnyxSchedule
+from harness.contract import No
+from harness.device.compilation import compiled
+from harness.lowering.cuda.modules import headers
+from harness.lowering.cuda.plan import CudaPlan
+from tests.engines.cuda_modules import problem
+
+WAYS = {
+    "pull edges": {"balance": "edge"},
+    "pull": {"balance": "warp"},
+    "push": {"direction": "push"},
+    "all edges": {"change_driven": False, "balance": "edge"},
+}
+ALGORITHMS = ("bfs", "pagerank", "label_propagation", "kcore", "multimodal", "belief_propagation", "als")
+TODAY = (("pagerank", "pull edges", 1),)
+
+
+def planned(algorithm, features=1, **options):
+    program, graph = problem(algorithm)
+    engine = OnyxCudaEngine(OnyxSchedule(persistent=True, **options))
+    return engine.plan(program, graph.facts, features)
+
+
+def phases(plan, names):
+    """Return the steps that are called before every barrier of a superstep, and the conditions of the barriers."""
+    body = plan.source[plan.source.index(" supersteps(") :]
+    found = re.split(r"(?:if \((.*)\) )?barrier\.wait\(", body[: body.index("\n}\n")])
+    return [[name for name in names if f" {name}(" in part] for part in found[:-1:2]], found[1::2]
+
+
+def test_steps_with_nothing_to_do_have_no_barrier():
+    plan = planned("bfs", balance="edge")
+    assert isinstance(plan, CudaPlan)
+    assert plan.combined is not None
+    steps = [launch.kernel.name for launch in plan.combined.steps]
+    calls, conditions = phases(plan, steps)
+    assert calls == [
+        ["clear_nearest_untracked", "mark_visit"], ["visit_untracked"], ["clear_nearest"], ["visit"], ["visit_dirty"],
+        ["settle_untracked"], ["settle"],
+    ]  # fmt: skip
+    assert conditions[-1] is None  # the end of the superstep
+    assert all(conditions[:-1])
+
+
+def test_hubs_and_other_vertices_are_gathered_in_one_phase():
+    engine = OnyxCudaEngine(OnyxSchedule(persistent=True, balance="warp"))
+    engine.policy = replace(DEFAULT, hub_edges=(1, 1))
+    program, graph = problem("label_propagation")
+    plan = engine.plan(program, graph.facts, 1)
+    calls, _ = phases(plan, ["spread_hubs", "spread"])
+    assert ["spread_hubs", "spread"] in calls
+
+
+def test_a_step_that_counts_a_frontier_is_behind_a_barrier():
+    """A block that is late must not evaluate a condition on a frontier that others already count."""
+    plan = planned("belief_propagation", balance="edge")
+    names = [launch.kernel.name for launch in plan.combined.steps]
+    calls, conditions = phases(plan, names)
+    (at,) = (number for number, part in enumerate(calls) if "count_message" in part)
+    assert None in conditions[:at]
+    before = max(number for number in range(at) if conditions[number] is None)
+    unless = {launch.kernel.name: launch.kernel.unless for launch in plan.combined.steps}
+    assert not any("sparse" in unless[name] for part in calls[before + 1 : at + 1] for name in part)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the CUDA compiler is installed on Linux only")
+@pytest.mark.parametrize(
+    ("algorithm", "way", "features"),
+    [
+        pytest.param(*case, marks=() if case in TODAY else (pytest.mark.full,))
+        for case in dict.fromkeys([*TODAY, *((a, way, k) for a in ALGORITHMS for way in WAYS for k in (1, 8, 32))])
+    ],
+)
+def test_persistent_kernels_do_not_spill(algorithm, way, features):
+    plan = planned(algorithm, features, **WAYS[way])
+    if isinstance(plan, No):
+        pytest.skip(plan.reason)
+    found = compiled(plan.source, headers(plan.templates), "sm_90").resources()["supersteps"]
+    assert found["spills"] == 0
+    assert found["registers"] * plan.threads <= 65536
+
+
+def test_kernels_that_need_a_whole_grid_are_refused():
+    answer = planned("label_propagation", 128, balance="edge")
+    assert isinstance(answer, No)
+    assert "panels" in answer.reason
+
+
+def test_explain_and_the_options_show_it():
+    program, graph = problem("pagerank")
+    engine = OnyxCudaEngine(OnyxSchedule(persistent=True))
+    engine.planned = engine.plan(program, graph.facts, 1)
+    assert engine.explain().startswith("persistent: one launch runs all supersteps, in steps dangling, ")
+    assert engine.resolved_options()["persistent"] is True
+    engine = OnyxCudaEngine(OnyxSchedule())
+    engine.planned = engine.plan(program, graph.facts, 1)
+    assert engine.resolved_options()["persistent"] is False
