@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engines.onyx import cuda_templates as templates
+from engines.onyx.resolve import sums_matrices
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, Stage, reads
 from harness.api.cuda import CudaKernelBuilder, PanelLayout, combine_threads, cuda_write_back, summand
 
@@ -57,6 +58,9 @@ class Kernels:
         self.idle = "!run->untracked" if untracked else "run->untracked" if self.pauses else ""
         self.or_resuming = " || run->resuming" if choices.pauses else ""
         self.pipeline, self.tiles = choices.pipeline, choices.tiles
+        # Kernels with matrices or with features in a loop would spill, and pushes follow edges of single vertices.
+        light = setting.feature_aware and not sums_matrices(self.program)
+        self.scans_ahead = light and setting.direction == "pull"
 
     def builder(
         self, name: str, template: str, signature: list[tuple[str, str]], hoisted: tuple[str, ...] = (),
@@ -143,7 +147,7 @@ class Kernels:
         """
         name = self.tracking.name(group)
         wanted, flags = self.recompute_test(group)
-        builder = self.builder(name, templates.VERTEX.replace("WANTED", wanted), [*RANGE, *flags])
+        builder = self.builder(name, templates.vertices(wanted, ahead=self.scans_ahead), [*RANGE, *flags])
         if flags and self.pauses:
             builder.root.line("const bool resuming = run->resuming;")
         builder.bind("v", "vertex", "v")
@@ -168,7 +172,7 @@ class Kernels:
         (:mod:`harness.lowering.accumulators`). ``dense``: the flags to clear if this superstep recomputes everything
         although changes are tracked. ``either``: the kernel runs in tracked and untracked supersteps.
         """
-        template = templates.VERTEX.replace("WANTED", EVERY)
+        template = templates.vertices(EVERY)
         name = f"clear_{stage.into}" if array == "vertex" else f"clear_{array}_{stage.into}"
         builder = self.builder(name, template, RANGE, either=either)
         blank = builder.accumulator("blank", stage.message, stage.reducer, "kernel")

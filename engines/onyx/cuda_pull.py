@@ -32,7 +32,9 @@ class PullKernels(Kernels):
         """
         rounds = self.rounds
         name, across = self.tracking.name(group), f"across_teams<{share}" if share > 1 else ""
-        mapped = f"gather<{share}, {self._depth_of_owner(group, share)}, {rounds}, {hub}>", "in_offsets, in_neighbours"
+        ahead = str(self.scans_ahead).lower()
+        constants = f"{share}, {self._depth_of_owner(group, share)}, {rounds}, {ahead}, {hub}"
+        mapped = f"gather<{constants}>", "in_offsets, in_neighbours"
         builder = self._gathering(f"{name}_dirty" if dirty_only else name, group, mapped, across, doubled)
         if self.tracking.change_driven:
             builder.root.line("if (dense && blockIdx.x == 0 && threadIdx.x == 0) ++run->dense;")
@@ -50,7 +52,8 @@ class PullKernels(Kernels):
     def gather_hubs(self, group: FoldGroup, doubled: tuple[str, ...], *, dirty_only: bool = False) -> CudaKernel:
         """Build the same kernel for the table ``hubs``, each of which a block owns."""
         share = 1 << (self.setting.team.teams.bit_length() - 1)
-        mapped = f"gather_hubs<{share}, {self.depth(group)}>", "hubs, in_offsets, in_neighbours"
+        constants = f"{share}, {self.depth(group)}, {str(self.scans_ahead).lower()}"
+        mapped = f"gather_hubs<{constants}>", "hubs, in_offsets, in_neighbours"
         across, name = f"across_block<{share}", f"{self.tracking.name(group)}_hubs"
         builder = self._gathering(name, group, mapped, across, doubled, [("hubs", "ids")])
         return builder.finish(unless=self._unless(group, dirty_only=dirty_only))

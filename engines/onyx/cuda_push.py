@@ -71,7 +71,7 @@ class PushKernels(Kernels):
         """Add the sums of changes to the accumulators of the vertices that they have reached."""
         flags = [f"dirty_{self.tracking.name(reader)}" for reader in self.tracking.stale_groups(stage.into)]
         wanted = f"[&](Id v) {{ return {flags[0]}[v]; }}" if flags else EVERY  # a change sets all of them
-        template = templates.VERTEX.replace("WANTED", wanted)
+        template = templates.vertices(wanted)
         signature = [*templates.RANGE, *((flag, "flag") for flag in flags[:1])]
         builder = self.builder(f"collect_{stage.into}", template, signature)
         collect_change(builder, stage, "vertex")

@@ -8,7 +8,7 @@ from __future__ import annotations
 RANGE = [("first", "Id"), ("last", "Id")]
 VERTEX = """
     @kernel
-    vertexmap(team, first, last, WANTED, [&](Id v) {
+    vertexmap{ahead}(team, first, last, WANTED, [&](Id v) {
         @vertex
     });
 """
@@ -61,7 +61,7 @@ SEGMENTS = """
 MARK = """
     @kernel
     if (run->sparse({number})) followed = mark(out_offsets, out_neighbours, first, last, {active}, {dirty});
-    vertexmap(team, first, last, [&](Id u) {{ return {active}[u]{resuming}; }}, [&](Id u) {{
+    vertexmap<true>(team, first, last, [&](Id u) {{ return {active}[u]{resuming}; }}, [&](Id u) {{
         @source
         {active}[u] = false;
     }});
@@ -79,7 +79,7 @@ COMMIT = """
         if (blockIdx.x == 0 && threadIdx.x == 0) {{ {flip} }}
         return;
     }}
-    vertexmap(team, first, last, [&](Id v) {{ return {fresh}[v]; }}, [&](Id v) {{
+    vertexmap<true>(team, first, last, [&](Id v) {{ return {fresh}[v]; }}, [&](Id v) {{
         @vertex
         {fresh}[v] = false;
     }});
@@ -130,6 +130,11 @@ CHOSEN = """\
 def fetch(row: str, other: str, more: str = "") -> str:
     """Return the lambda that reads the operands of an edge; ``more``: parameters after the usual ones."""
     return FETCH.format(row=row, other=other, more=more)
+
+
+def vertices(wanted: str, *, ahead: bool = False) -> str:
+    """Return the body of a kernel over wanted vertices; ``ahead``: it reads flags ahead (``vertexmap.cuh``)."""
+    return VERTEX.replace("{ahead}", "<true>" * ahead).replace("WANTED", wanted)
 
 
 def reduce(ticket: str, *, chosen: bool) -> str:

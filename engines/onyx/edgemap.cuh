@@ -69,16 +69,17 @@ __device__ inline void lists_of_warp(volatile EdgeId** scan, volatile EdgeId** b
 
 // Visit the edges of the `wanted` vertices first .. last - 1, 32 at a time: phase(mine, count), where `mine` is one of
 // `count` edges (at least 1). PIPELINE: search for the next edges before processing the current ones (fig. 5.3).
-template <bool PIPELINE, class Wanted, class Phase>
+// AHEAD: as in wanted_chunks.
+template <bool PIPELINE, bool AHEAD = false, class Wanted, class Phase>
 __device__ inline void per_edge(const EdgeId* offsets, const Id* neighbours, Id first, Id last, Wanted wanted,
                                 Phase phase)
 {
     volatile EdgeId *scan, *begin;
     lists_of_warp(&scan, &begin);
     const int lane = lane_id();
-    for (Id base = first + 32 * warp_of_grid(); base < last; base += 32 * warps_of_grid()) {
+    wanted_chunks<AHEAD>(first, last, 32, wanted, [&](Id base, unsigned some) {
         const Id vertex = base + lane;
-        const bool listed = vertex < last && wanted(vertex);
+        const bool listed = some >> lane & 1u;
         const EdgeId start = listed ? offsets[vertex] : 0;
         const EdgeId degree = listed ? offsets[vertex + 1] - start : 0;
         EdgeId sum = degree;
@@ -97,7 +98,7 @@ __device__ inline void per_edge(const EdgeId* offsets, const Id* neighbours, Id 
             if (PIPELINE) next = find_edge(e + 32 + lane, count, base, scan, begin, neighbours);
             phase(mine, count - e < 32 ? int(count - e) : 32);
         }
-    }
+    });
 }
 
 // visit(got, row, other, at) for every edge in the lists of wanted vertices.

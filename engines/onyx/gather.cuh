@@ -11,14 +11,6 @@ template <int SHARE> __device__ inline unsigned owners(const Team& team)
     return ((1u << (SHARE * LANES % 32)) - 1u) << (team.number / SHARE * SHARE * LANES);
 }
 
-// Return whether v is wanted. One lane of its owners reads the flag, because another may clear it before all have read
-// it.
-template <int SHARE, class Wanted> __device__ inline bool owners_want(const Team& team, Wanted wanted, Id v)
-{
-    return __shfl_sync(owners<SHARE>(team), wanted(v), team.number / SHARE * SHARE * LANES);
-}
-template <int SHARE> __device__ inline bool owners_want(const Team&, Every, Id) { return true; }
-
 // Sum the values of a vertex's SHARE teams; all of them get the result.
 template <int SHARE, class Operation> __device__ inline float across_teams(const Team& team, float value)
 {
@@ -94,11 +86,52 @@ __device__ inline void visit_edges(Id v, EdgeId begin, EdgeId end, const Id* nei
     }
 }
 
+// Return whether v is wanted. One lane of its owners reads the flag, because another may clear it before all have read
+// it.
+template <int SHARE, class Wanted> __device__ inline bool owners_want(const Team& team, Wanted wanted, Id v)
+{
+    return __shfl_sync(owners<SHARE>(team), wanted(v), team.number / SHARE * SHARE * LANES);
+}
+template <int SHARE> __device__ inline bool owners_want(const Team&, Every, Id) { return true; }
+
+// Return the position of bit number `index` of the bits that are set, or 32 if there are fewer.
+__device__ inline int position_of_bit(unsigned bits, int index)
+{
+    for (; index > 0; --index) bits &= bits - 1;
+    return bits ? __ffs(bits) - 1 : 32;
+}
+
+// Return the number of vertices of a chunk: those that the owners of a warp take at once, or so many more that each
+// warp has one chunk, up to 32.
+template <Id PER_WARP> __device__ inline Id size_of_chunk(Id count)
+{
+    Id size = PER_WARP;
+    while (size < 32 && size_t(size) * warps_of_grid() < count) size *= 2;
+    return at_most(size, Id(32));
+}
+
+// Call owned(v) for the wanted vertices; the owners of a warp take one each at once. Flags are read before they are
+// cleared, by other lanes than those that clear them.
+template <int SHARE, class Wanted, class Owned>
+__device__ inline void owners_of_wanted(const Team& team, Id first, Id last, Wanted wanted, Owned owned)
+{
+    constexpr Id PER_WARP = TEAMS / SHARE;
+    const Id mine = team.number / SHARE;
+    wanted_chunks<true>(first, last, size_of_chunk<PER_WARP>(last - first), wanted, [&](Id base, unsigned some) {
+        while (some) {
+            const int at = mine < PER_WARP ? position_of_bit(some, mine) : 32;  // spare teams have no vertex
+            if (at < 32) owned(base + at);
+            __syncwarp();
+            for (Id i = 0; i < PER_WARP; ++i) some &= some - 1;
+        }
+    });
+}
+
 // For the wanted vertices: start(v); visit(got, u, v, e) for each team's share of its in-edges; join() sums the values
 // of the teams; finish(v) by one team. Vertices of HUB edges or more are left to gather_hubs; HUB = 0: none are. The
 // vertices of ROUNDS rounds of a block are consecutive, and the grid has as many blocks as that takes. ROUNDS = 0:
-// their stride is the whole grid, which may have any number of blocks.
-template <int SHARE, int DEPTH, int ROUNDS, EdgeId HUB,
+// their stride is the whole grid, which may have any number of blocks. AHEAD: as in wanted_chunks.
+template <int SHARE, int DEPTH, int ROUNDS, bool AHEAD, EdgeId HUB,
           class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
 __device__ inline void gather(const Team& team, const EdgeId* offsets, const Id* neighbours, Id first, Id last,
                               Wanted wanted, Start start, Fetch fetch, Visit visit, Join join, Finish finish)
@@ -106,23 +139,29 @@ __device__ inline void gather(const Team& team, const EdgeId* offsets, const Id*
     constexpr Id PER_WARP = TEAMS / SHARE, PER_BLOCK = BLOCK / 32 * PER_WARP;
     const Id mine = team.number / SHARE;
     const int part = team.number % SHARE;
-    const Id piece = first + blockIdx.x * ROUNDS * PER_BLOCK;
-    const Id begin = ROUNDS ? piece + threadIdx.x / 32 * PER_WARP : first + warp_of_grid() * PER_WARP;
-    const Id all = ROUNDS ? at_most(piece + ROUNDS * PER_BLOCK, last) : last;
-    const Id stop = mine < PER_WARP ? all : first;  // spare teams have no vertex
-    for (Id v = begin + mine; v < stop; v += ROUNDS ? PER_BLOCK : warps_of_grid() * PER_WARP) {
-        if (!owners_want<SHARE>(team, wanted, v)) continue;
+    const auto owned = [&](Id v) {
         const EdgeId edge = offsets[v], end = offsets[v + 1];
-        if (HUB && end - edge >= HUB) continue;
+        if (HUB && end - edge >= HUB) return;
         start(v);
         visit_edges<SHARE, DEPTH>(v, edge + part, end, neighbours, fetch, visit);
         join();
         if (part == 0) finish(v);
+    };
+    if constexpr (AHEAD && !wants_every<Wanted>) {
+        owners_of_wanted<SHARE>(team, first, last, wanted, owned);
+    } else {
+        const Id piece = first + blockIdx.x * ROUNDS * PER_BLOCK;
+        const Id begin = ROUNDS ? piece + threadIdx.x / 32 * PER_WARP : first + warp_of_grid() * PER_WARP;
+        const Id all = ROUNDS ? at_most(piece + ROUNDS * PER_BLOCK, last) : last;
+        const Id stop = mine < PER_WARP ? all : first;  // spare teams have no vertex
+        for (Id v = begin + mine; v < stop; v += ROUNDS ? PER_BLOCK : warps_of_grid() * PER_WARP)
+            if (owners_want<SHARE>(team, wanted, v)) owned(v);
     }
 }
 
 // Do the same for the wanted ones of `hubs`, by one block each: the first SHARE teams of its warps gather.
-template <int SHARE, int DEPTH, class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
+template <int SHARE, int DEPTH, bool AHEAD,
+          class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
 __device__ inline void gather_hubs(const Team& team, const Id* hubs, const EdgeId* offsets, const Id* neighbours,
                                    Id first, Id last, Wanted wanted, Start start, Fetch fetch, Visit visit, Join join,
                                    Finish finish)
@@ -130,6 +169,13 @@ __device__ inline void gather_hubs(const Team& team, const Id* hubs, const EdgeI
     constexpr int STRIDE = BLOCK / 32 * SHARE;
     const int part = threadIdx.x / 32 * SHARE + team.number;
     for (Id i = first + blockIdx.x; i < last; i += gridDim.x) {
+        if (AHEAD && !wants_every<Wanted>) {  // the flags of 32 hubs at once, as in wanted_chunks
+            const Id next = i + lane_id() * gridDim.x;
+            if (!__any_sync(WARP, next < last && wanted(hubs[next]))) {
+                i += 31 * gridDim.x;
+                continue;
+            }
+        }
         const Id v = hubs[i];
         if (!wanted(v)) continue;  // all threads have read the flag before join() ends; it is cleared after join()
         const EdgeId end = offsets[v + 1];

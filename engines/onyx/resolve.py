@@ -39,9 +39,7 @@ def resolve(
         balance=schedule.balance or default_balance(schedule, program, graph, policy),
         vector_width=schedule.vector_width or TeamShape.for_program(program, features, schedule.feature_aware).width,
         block_size=schedule.block_size or policy.block_size,
-        persistent=default_persistent(schedule, graph, policy)
-        if schedule.persistent is None
-        else schedule.persistent,
+        persistent=default_persistent(schedule, graph, policy) if schedule.persistent is None else schedule.persistent,
     )
 
 

@@ -13,16 +13,54 @@ struct Every {  // all vertices
     __device__ bool operator()(Id, EdgeId) const { return true; }  // all edges
 };
 
-// Call function(v) for every vertex of first .. last - 1 that is `wanted`; the lanes of a team call it together. Flags
-// of vertices are bytes, which are set without atomics; a warp combines its 32 into a bit-vector by a ballot.
-template <class Wanted, class VertexFunction>
+template <class Wanted> constexpr bool wants_every = false;
+template <> constexpr bool wants_every<Every> = true;
+
+constexpr int SCANNED = 8;  // chunks of vertices whose flags a warp reads at once, if few are wanted
+
+// Return a bit for each of the next SCANNED chunks: whether any of its vertices is wanted.
+template <class Wanted> __device__ inline unsigned wanted_among(Id base, Id stride, Id last, Id size, Wanted wanted)
+{
+    const Id lane = lane_id();
+    bool flags[SCANNED];
+    unsigned found = 0;
+    _Pragma("unroll") for (int i = 0; i < SCANNED; ++i)  // no load waits behind a branch for an earlier one
+        flags[i] = wanted(at_most(base + i * stride + lane, last - 1));
+    _Pragma("unroll") for (int i = 0; i < SCANNED; ++i)
+        if (__any_sync(WARP, flags[i] && lane < size && base + i * stride + lane < last)) found |= 1u << i;
+    return found;
+}
+
+// Call chunk(base, some) for every chunk of `size` vertices (at most 32) of first .. last - 1 of which some are
+// `wanted`. Flags of vertices are bytes, which are set without atomics; a warp combines those of a chunk into a
+// bit-vector by a ballot. If few vertices are wanted, reading one chunk's flags after the other would take most of the
+// time. Without AHEAD, which takes registers, every chunk is visited.
+template <bool AHEAD, class Wanted, class Chunk>
+__device__ inline void wanted_chunks(Id first, Id last, Id size, Wanted wanted, Chunk chunk)
+{
+    const Id stride = size * warps_of_grid(), lane = lane_id();
+    const auto visit = [&](Id at) {
+        const Id mine = at + lane;
+        chunk(at, __ballot_sync(WARP, lane < size && mine < last && wanted(mine)));
+    };
+    Id base = first + size * warp_of_grid();
+    if constexpr (AHEAD && !wants_every<Wanted>) {
+        for (; base < last; base += SCANNED * stride) {
+            unsigned chunks = wanted_among(base, stride, last, size, wanted);
+            for (; chunks; chunks &= chunks - 1) visit(base + (__ffs(chunks) - 1) * stride);
+        }
+    } else {
+        for (; base < last; base += stride) visit(base);
+    }
+}
+
+// Call function(v) for every vertex of first .. last - 1 that is `wanted`; the lanes of a team call it together.
+template <bool AHEAD = false, class Wanted, class VertexFunction>
 __device__ inline void vertexmap(const Team& team, Id first, Id last, Wanted wanted, VertexFunction function)
 {
-    for (Id base = first + 32 * warp_of_grid(); base < last; base += 32 * warps_of_grid()) {
-        const Id mine = base + lane_id();
-        const unsigned some = __ballot_sync(WARP, mine < last && wanted(mine));
+    wanted_chunks<AHEAD>(first, last, 32, wanted, [&](Id base, unsigned some) {
         for (int i = team.number; i < 32; i += TEAMS)
             if (!team.idle() && some >> i & 1u) function(base + i);
         __syncwarp();
-    }
+    });
 }

@@ -169,6 +169,7 @@ static inline void red_global_add_v4_f32(float* target, float a, float b, float 
 
 // Numbers ---------------------------------------------------------------------------------------------------------------------
 static inline int __clz(unsigned bits) { return bits ? __builtin_clz(bits) : 32; }
+static inline int __ffs(unsigned bits) { return __builtin_ffs(bits); }
 static inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 template <class To, class From> static inline To bits_as(From from)
 {
