@@ -30,6 +30,11 @@ def onyx_algorithms() -> list[AlgorithmSpec]:
             "harness.algorithms.sgd_mf:SGDMatrixFactorisation",
         ),
         AlgorithmSpec(
+            "mf_gd",
+            "matrix factorisation by full gradient descent: every vertex along the mean gradient of its ratings",
+            "harness.algorithms.mf_gd:GradientDescentMatrixFactorisation",
+        ),
+        AlgorithmSpec(
             "manifold_ranking",
             "multi-manifold ranking of images by likeness to queries (Wang et al. 2013)",
             "harness.algorithms.manifold_ranking:ManifoldRanking",

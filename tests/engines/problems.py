@@ -19,6 +19,7 @@ from harness.algorithms.hits import HITS
 from harness.algorithms.kcore import KCore
 from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.manifold_ranking import ManifoldRanking
+from harness.algorithms.mf_gd import GradientDescentMatrixFactorisation
 from harness.algorithms.multimodal import Multimodal
 from harness.algorithms.pagerank import PageRank
 from harness.algorithms.sgd_mf import SGDMatrixFactorisation
@@ -186,6 +187,10 @@ ALGORITHMS = {
 }
 
 IN_PLACE = {"sgd_mf": SGDMatrixFactorisation()}  # of steps in place: one engine runs these, and nothing else
+
+ELSEWHERE = {
+    "mf_gd": GradientDescentMatrixFactorisation()
+}  # of the operations of others: tests/algorithms/test_mf_gd.py
 
 
 def turns(engine, algorithm):

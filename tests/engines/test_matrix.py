@@ -32,6 +32,7 @@ from harness.plugins import Registry, load_plugins
 from tests.engines.covering import covering
 from tests.engines.problems import (
     ALGORITHMS,
+    ELSEWHERE,
     IN_PLACE,
     SMALL,
     SPECS,
@@ -177,7 +178,7 @@ def test_schedules_have_every_value_but_those_that_are_planned():
 
 
 def test_every_algorithm_takes_part():
-    every = {**ALGORITHMS, **IN_PLACE}.values()
+    every = {**ALGORITHMS, **IN_PLACE, **ELSEWHERE}.values()
     assert {algorithm.name for algorithm in every} == set(registry().algorithms)
     assert {algorithm.name for algorithm in algorithms(registry()).values()} == set(registry().algorithms)
 
