@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,12 @@ def test_the_citation_and_the_changelog_are_of_this_version():
     assert {"cff-version", "message", "title", "authors", "license"} <= cited.keys()
     assert cited["version"] == __version__
     assert re.search(rf"^## {re.escape(__version__)} \(", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+
+def test_the_page_of_the_installation_names_every_extra():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    rows = re.findall(r"^\| (`.*?`) \|", (ROOT / "docs" / "install.md").read_text(), re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(extras)
 
 
 def test_the_map_names_every_folder_of_code():

@@ -1,10 +1,11 @@
-"""Installed from a wheel, the command works in an empty folder."""
+"""The source distribution builds the wheel; installed from it, the command works in an empty folder."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -17,14 +18,35 @@ pytestmark = [pytest.mark.packaging, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
+def distributions(tmp_path_factory) -> Path:
+    """Build the source distribution, and the wheel from it; return their folder."""
     folder = tmp_path_factory.mktemp("dist")
     subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)],
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)],
         check=True, capture_output=True,
     )  # fmt: skip
-    [built] = folder.glob("*.whl")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(distributions) -> Path:
+    [built] = distributions.glob("*.whl")
     return built
+
+
+def test_the_source_distribution_has_the_tests_and_the_site(distributions):
+    [built] = distributions.glob("*.tar.gz")
+    with tarfile.open(built) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"README.md", "LICENSE", "constraints.txt", "mkdocs.yml", "docs/site_hooks.py", "conf/config.yaml"}
+    assert wanted <= names
+    assert {name.split("/")[0] for name in names} - {""} == {
+        "harness", "engines", "hydra_plugins", "onyx_harness", "conf", "docs", "tests", "README.md", "CHANGELOG.md",
+        "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "constraints.txt", "mkdocs.yml", "pyproject.toml", "PKG-INFO",
+        ".gitignore",
+    }  # fmt: skip
+    tracked = subprocess.run(["git", "ls-files", "tests", "docs"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(tracked.stdout.split()) <= names
 
 
 @pytest.fixture(scope="module")
