@@ -1,17 +1,27 @@
-"""Hooks of MkDocs: the start page, the generated reference, and links that lead out of ``docs``.
+"""Hooks of MkDocs: the start page, the generated reference, the gallery, and links that lead out of ``docs``.
 
 The reference is what ``onyx-harness describe`` shows, for every installed name. The start page is README.md.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
+import io
 import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from harness.records.published import read_published
+from harness.report.figures import figures_of, settings
+from harness.report.layout import Layout, named
+from harness.report.layout_figure import write_layout_figure
+
 ROOT = Path(__file__).parents[1]
+PUBLISHED = sorted((ROOT / "docs" / "figures").glob("*.parquet"))
+MOST_FIGURES = 4  # of a sweep
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 FROM_ROOT = {
     "index.md": ROOT / "README.md",
@@ -25,7 +35,7 @@ def on_files(files: Any, config: Any) -> Any:
     """Add the generated pages."""
     from mkdocs.structure.files import File
 
-    for name, text in generated_pages().items():
+    for name, text in {**generated_pages(), **gallery_figures()}.items():
         files.append(File.generated(config, name, content=text))
     return files
 
@@ -38,7 +48,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 def generated_pages() -> dict[str, str]:
     """Return the text of every generated page by its path in the site."""
     found = {name: _moved(path.read_text(encoding="utf-8"), name) for name, path in FROM_ROOT.items()}
-    return found | {f"reference/{name}.md": text for name, text in _reference()}
+    return found | {f"reference/{name}.md": text for name, text in _reference()} | {"gallery.md": _gallery()}
 
 
 def _moved(text: str, place: str) -> str:
@@ -96,6 +106,45 @@ def _reference() -> Iterator[tuple[str, str]]:
     keys = list_names(names, ["key"])
     yield "keys", f"# Keys\n\nGenerated from `onyx-harness list keys`.\n\n```text\n{keys}\n```\n"
     yield "python", _python_api()
+
+
+def _gallery() -> str:
+    """Return the page of all published sweeps: the command of each, its figures, and the page with its tables."""
+    lines = ["# Gallery", "", "Figures drawn from the records of the published sweeps when the site is built.", ""]
+    pages = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
+    drawn = gallery_figures()
+    for path in PUBLISHED:
+        sweep = read_published(path)
+        title = str((sweep.layout or {}).get("title") or sweep.sweep)
+        shown = next(name for name, text in pages.items() if f"<!-- sweep: {path.stem} -->" in text)
+        lines += [f"## {title}", "", f"[Tables and conditions]({shown}).", "", "```text", sweep.command, "```", ""]
+        lines += [f"![{title}]({name})\n" for name in drawn if name.startswith(f"gallery/{path.stem}-")]
+    return "\n".join(lines)
+
+
+@functools.cache
+def gallery_figures() -> dict[str, str]:
+    """Return the figures of the gallery as SVG, by their paths in the site."""
+    return {f"gallery/{path.stem}-{number}.svg": text for path in PUBLISHED for number, text in enumerate(_drawn(path))}
+
+
+def _drawn(path: Path) -> list[str]:
+    """Draw a published sweep: the figure of its layout, or times over features, or speed-ups."""
+    sweep = read_published(path)
+    layout = Layout.from_plain(sweep.layout) if sweep.layout else None
+    with tempfile.TemporaryDirectory() as folder:
+        if layout is not None and layout.kind != "table":
+            files = write_layout_figure(Path(folder, "layout"), layout, sweep.records)
+            return [one.read_text(encoding="utf-8") for one in files if one.suffix == ".svg"]
+        found: dict[str, list[str]] = {}
+        with settings():
+            for kind, _, figure in figures_of(named(layout, sweep.records), sweep.baseline):
+                if kind not in ("features", "speed-ups"):
+                    break  # the others follow, one for each comparison
+                text = io.StringIO()
+                figure.savefig(text, format="svg", bbox_inches="tight", metadata={"Date": None})
+                found.setdefault(kind, []).append(text.getvalue())
+    return (found.get("features") or found.get("speed-ups", []))[:MOST_FIGURES]
 
 
 def _section(name: str, text: str) -> str:

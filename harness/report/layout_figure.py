@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _PANEL, _TWO_AXES = (2.9, 2.3), (3.8, 2.8)  # inches
 _ACROSS = 3  # panels side by side
+_BAR, _LEGEND_ROW = 0.16, 0.17  # inches: the least width of a bar with its label, the height of a row of the legend
+_LETTERS = 11  # of a title in an inch
 
 
 def write_layout_figure(stem: Path, layout: Layout, records: Sequence[Record]) -> list[Path]:
@@ -154,10 +157,12 @@ def _memory(layout: Layout, pairs: Sequence[Pair]) -> Figure:
     panels: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
         panels.setdefault((pair.row.algorithm, pair.row.features), []).append(pair)
-    figure, places = _panels(layout, len(panels))
+    bars = max((2 * len(own) for own in panels.values()), default=0)
+    width = max(_PANEL[0], _BAR * bars)
+    figure, places = _panels(layout, len(panels), (width, _PANEL[1]))
     for axes, ((algorithm, k), own) in zip(places, panels.items(), strict=True):
         draw_memory(axes, own, layout.first or "")
-        axes.set(title=f"{algorithm}, k = {k}")
+        axes.set(title=textwrap.fill(f"{algorithm}, k = {k}", round(width * _LETTERS)))
     return _with_legend(figure, places, across=2)
 
 
@@ -200,8 +205,10 @@ def _with_legend(
 ) -> Figure:
     if places:
         handles, labels = places[0].get_legend_handles_labels()
+        columns = across or max(len(labels), 1)
+        figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * -(-len(labels) // columns))
         figure.legend(
-            handles, labels, loc="outside lower center", ncols=across or len(labels), frameon=False, fontsize=8,
+            handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8,
             title="; ".join(notes) or None, title_fontsize=7,
         )  # fmt: skip
     return figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from harness.report.memory import Pair, count
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_TICK_LETTERS = 28  # of a graph's name on a line
 HATCH = {"model": "", "counters": "///"}
 
 
@@ -33,11 +35,13 @@ def draw_memory(axes: Axes, pairs: Sequence[Pair], first: str) -> None:
             offset = width * (2 * number + place - len(kinds) + 0.5)
             known = [(graphs.index(pair.row.graph) + offset, ratio, told) for pair, ratio, told in values if ratio]
             heights = [ratio for _, ratio, _ in known]
-            label = f"{what}, {column} over {first} ({source})"
+            label = f"{what}, {column} ({source})"
             axes.bar([x for x, _, _ in known], heights, width, color=colour, hatch=HATCH[source], label=label)
             for x, ratio, told in known:
                 axes.annotate(told, (x, ratio), rotation=90, ha="center", va="bottom", fontsize=6)
     axes.axhline(1.0, color="0.4", linewidth=0.8)
     axes.margins(y=0.35)
     axes.set(ylabel=f"over {first}")
-    axes.set_xticks(range(len(graphs)), graphs, rotation=30, ha="right")
+    names = [textwrap.fill(graph, _TICK_LETTERS) for graph in graphs]
+    turned, end = (30, "right") if len(graphs) > 1 else (0, "center")
+    axes.set_xticks(range(len(graphs)), names, rotation=turned, ha=end)
