@@ -160,6 +160,7 @@ class Result:
             "floor": None,
             "metrics": self.metrics,
             "metrics_by_superstep": {},
+            "lost_updates": None,
             "artefacts": [],
             "environment": {**environment(), "threads": cell.device.threads},
             "output": "",
