@@ -48,6 +48,8 @@ def plan(
     planner = OnyxPlanner(setting, choices, messages, persistent=bool(resolved.persistent))
     planner.plan_stages()
     reason = persist(planner.draft, choices) if resolved.persistent else ""
+    if reason and schedule.persistent is None:
+        return plan(program, replace(schedule, persistent=False), facts, features, device, policy)
     if reason:
         return No(f"persistent=true: {reason}")
     pausing = pausing_of(setting, resolved, policy) if choices.pauses else None

@@ -11,6 +11,7 @@ import pytest
 from engines.onyx.cuda_engine import OnyxCudaEngine
 from engines.onyx.policy import DEFAULT
 from engines.onyx.schedule import OnyxSchedule
+from harness.algorithms.pagerank import PageRank
 from harness.contract import No
 from harness.device.compilation import compiled
 from harness.lowering.cuda.modules import headers
@@ -98,12 +99,37 @@ def test_kernels_that_need_a_whole_grid_are_refused():
     assert "panels" in answer.reason
 
 
+def test_small_graphs_have_persistent_kernels_by_default_where_they_can():
+    program, graph = problem("label_propagation")
+    engine = OnyxCudaEngine(OnyxSchedule(balance="edge"))
+    engine.policy = replace(DEFAULT, persistent_edges=graph.num_edges + 1)
+    persistent = {features: engine.plan(program, graph.facts, features).schedule.persistent for features in (8, 128)}
+    assert persistent == {8: True, 128: False}  # 128 features are processed in panels
+    engine.policy = replace(DEFAULT, persistent_edges=graph.num_edges)
+    assert engine.plan(program, graph.facts, 8).schedule.persistent is False
+    streamed = OnyxCudaEngine(OnyxSchedule(persistent=True, edges="streamed"))
+    assert "edges=resident" in streamed.plan(program, graph.facts, 8).reason
+
+
+@pytest.mark.full
+def test_the_memory_model_counts_the_steps_of_a_persistent_kernel():
+    program, graph = problem("pagerank")
+    inputs = PageRank().inputs(graph, 1)
+    found = {
+        persistent: OnyxCudaEngine(OnyxSchedule(persistent=persistent)).memory_model(program, graph, 1, inputs)
+        for persistent in (False, True)
+    }
+    assert set(found[True].kernels) == set(found[False].kernels)
+    assert found[True].kernels["mark_share"] == found[False].kernels["mark_share"]
+
+
 def test_explain_and_the_options_show_it():
     program, graph = problem("pagerank")
     engine = OnyxCudaEngine(OnyxSchedule(persistent=True))
     engine.planned = engine.plan(program, graph.facts, 1)
     assert engine.explain().startswith("persistent: one launch runs all supersteps, in steps dangling, ")
     assert engine.resolved_options()["persistent"] is True
-    engine = OnyxCudaEngine(OnyxSchedule())
+    engine = OnyxCudaEngine(OnyxSchedule(persistent=False))
     engine.planned = engine.plan(program, graph.facts, 1)
     assert engine.resolved_options()["persistent"] is False
+    assert "persistent:" not in engine.explain()
