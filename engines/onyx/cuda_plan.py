@@ -45,7 +45,8 @@ def plan(
     assert not isinstance(forms, str), forms
     setting, choices = setting_of(lowered, resolved, facts, features, forms, policy)
     messages = {form.reduction.name: form.message for form in forms}
-    planner = OnyxPlanner(setting, choices, messages, persistent=bool(resolved.persistent))
+    streams, persistent = resolved.edges == "streamed", bool(resolved.persistent)
+    planner = OnyxPlanner(setting, choices, messages, persistent=persistent, streams=streams)
     planner.plan_stages()
     reason = persist(planner.draft, choices) if resolved.persistent else ""
     if reason and schedule.persistent is None:
@@ -74,13 +75,16 @@ class OnyxPlanner:
     """Add the launches of a superstep to a draft.
 
     ``messages``: what a push of changes sends, by the name of the reduction. ``persistent``: one launch runs all
-    supersteps, with another number of blocks than the launches have.
+    supersteps, with another number of blocks than the launches have. ``streams``: edges are streamed, so that kernels
+    work on consecutive vertices and no block owns a hub.
     """
 
     def __init__(
-        self, setting: CudaSetting, choices: Choices, messages: Mapping[str, Expression], *, persistent: bool = False
+        self, setting: CudaSetting, choices: Choices, messages: Mapping[str, Expression], *, persistent: bool = False,
+        streams: bool = False,
     ) -> None:  # fmt: skip
-        self.setting, self.choices, self.messages, self.persistent = setting, choices, messages, persistent
+        self.setting, self.choices, self.messages = setting, choices, messages
+        self.persistent, self.streams = persistent, streams
         self.policy, self.facts, self.layout = choices.policy, setting.facts, setting.layout
         self.team, self.tracking = setting.team, setting.tracking
         self.draft = PlanDraft(setting)
@@ -186,7 +190,8 @@ class OnyxPlanner:
     ) -> None:  # fmt: skip
         """Plan the hubs first, by blocks, then all other vertices by owners of a few teams."""
         share = self._share(group)
-        hub = self.hub if self.facts.max_in_degree >= self.hub and self._joins(group) else 0
+        blocks_own_hubs = self.facts.max_in_degree >= self.hub and self._joins(group) and not self.streams
+        hub = self.hub if blocks_own_hubs else 0
         apart = f"{self.tracking.name(group)}{'_untracked' * bool(kernels.untracked)}"
         if hub:
             kernel = kernels.gather_hubs(group, doubled, dirty_only=dirty_only)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from engines.onyx import cuda_templates as templates
 from engines.onyx.cuda_kernels import OVER, Kernels
 from harness.api import reads
-from harness.api.cuda import cuda_write_back
+from harness.api.cuda import Visits, cuda_write_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,13 @@ class PullKernels(Kernels):
         builder = self._gathering(f"{name}_dirty" if dirty_only else name, group, mapped, across, doubled)
         if self.tracking.change_driven:
             builder.root.line("if (dense && blockIdx.x == 0 && threadIdx.x == 0) ++run->dense;")
-        return builder.finish(unless=self._unless(group, dirty_only=dirty_only))
+        return builder.finish(unless=self._unless(group, dirty_only=dirty_only), visits=self._visits(group))
+
+    def _visits(self, group: FoldGroup) -> Visits:
+        """Return the vertices into which a gather recomputes: dirty ones, or all if a graph value may have changed."""
+        if not self.tracking.change_driven or self.tracking.of_graph(group):
+            return Visits()
+        return Visits(f"dirty_{self.tracking.name(group)}", every=f"!run->sparse({self.number(group)})")
 
     @property
     def rounds(self) -> int:
@@ -147,7 +153,7 @@ class PullKernels(Kernels):
         builder.argument(names["dirty"], "flag")
         builder.counter("followed", "&run->edges")
         self.note_sent(builder, group)
-        return builder.finish()
+        return builder.finish(visits=Visits(names["active"], never=f"!run->sparse({names['number']})", alone=False))
 
     def commit(self, group: FoldGroup, doubled: tuple[str, ...]) -> CudaKernel:
         """Copy fresh rows from the second buffer, or swap the buffers if it holds everything."""

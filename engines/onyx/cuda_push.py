@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from engines.onyx import cuda_templates as templates
 from engines.onyx.cuda_kernels import EVERY, OVER, Kernels
 from engines.onyx.cuda_sent_edges import SentEdges
-from harness.api.cuda import collect_change
+from harness.api.cuda import Visits, collect_change
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,9 @@ class PushKernels(Kernels):
             self.make_stale(builder, stage, "visit")
         self.sent_edges.note(builder, group)
         self.count_edge(builder, len(group.edge_stages), "visit")
-        return builder.finish(unless=f"{self.unless(group, tiles=tiles)} || run->rebuilding")
+        active, rows, _ = self.sent_edges.flags(group)
+        visits = Visits(active[0]) if active and not rows else Visits()
+        return builder.finish(unless=f"{self.unless(group, tiles=tiles)} || run->rebuilding", visits=visits)
 
     def sums_changes(self, stage: EdgeReduce) -> bool:
         """Return whether changes are summed separately from the accumulator of a reduction, which would round them."""

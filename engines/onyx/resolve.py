@@ -46,9 +46,10 @@ def resolve(
 def default_balance(schedule: OnyxSchedule, program: Program, graph: GraphFacts, policy: Policy) -> str:
     """Return ``edge`` for push, and for pull if degrees are large on average or at a hub; else ``warp``.
 
-    It is also ``warp`` if a thread loops over features, and for sums of matrices, which do not fit in registers.
+    It is also ``warp`` if a thread loops over features, for sums of matrices, which do not fit in registers, and for
+    streamed edges, whose windows have whole rows.
     """
-    if not schedule.feature_aware or sums_matrices(program):
+    if not schedule.feature_aware or sums_matrices(program) or schedule.edges == "streamed":
         return "warp"
     return "edge" if schedule.direction == "push" or not small_degrees(graph, policy) else "warp"
 

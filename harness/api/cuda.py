@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from harness.device.cuda import blocks_of_multiprocessor, registers_of
-from harness.edge_places import Place
 from harness.facts import Degrees
 from harness.language.analysis import Delta
 from harness.language.criterion import PROPAGATED_SHARE, TEST_EVERY
@@ -17,7 +16,7 @@ from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.draft import PlanDraft, refusal
 from harness.lowering.cuda.engine import CUDA, CudaEngine
 from harness.lowering.cuda.executor import CudaExecutor
-from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
+from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder, Visits
 from harness.lowering.cuda.launches import Launch, named_apart, turned
 from harness.lowering.cuda.layout import DeviceLayout, PanelLayout, TeamShape
 from harness.lowering.cuda.loop import CudaRun, Loop, queue_ahead
@@ -68,7 +67,6 @@ __all__ = [
     "PersistentExecutor",
     "PersistentLoop",
     "Pieces",
-    "Place",
     "PlanDraft",
     "RunState",
     "Table",
@@ -78,6 +76,7 @@ __all__ = [
     "Tracking",
     "TrackingPolicy",
     "Value",
+    "Visits",
     "arrays_of",
     "blocks_of_multiprocessor",
     "by_side",

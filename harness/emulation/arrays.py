@@ -6,8 +6,10 @@ import ctypes
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -20,6 +22,11 @@ class DeviceArray(np.ndarray[Any, Any]):
     """An array of the emulated device: with guards around it if it was allocated, without if it is a view."""
 
     room: NDArray[np.uint8] | None = None
+
+    @property
+    def data(self) -> Any:
+        """The address as ``data.ptr``, as CuPy gives it."""
+        return types.SimpleNamespace(ptr=self.__array_interface__["data"][0])
 
     def set(self, values: NDArray[Any]) -> None:
         """Copy values from the host."""
@@ -61,11 +68,6 @@ class HostArray(DeviceArray):
         array: Self = np.frombuffer(memoryview(room), np.dtype(dtype)).view(cls)
         array.owner = pointer.memory
         return array
-
-    @property
-    def data(self) -> Any:
-        """The address as ``data.ptr``, as CuPy gives it."""
-        return types.SimpleNamespace(ptr=self.__array_interface__["data"][0])
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,13 @@ class Runtime:
     def hostRegister(self, pointer: int, size: int, flags: int) -> None:  # noqa: N802  CUDA's name
         """Note registered memory."""
         self.registered[pointer] = size
+
+    memcpyHostToDevice = 1  # noqa: N815  CUDA's name
+
+    @staticmethod
+    def memcpyAsync(to: int, source: int, size: int, kind: int, stream: int) -> None:  # noqa: N802  CUDA's name
+        """Queue a copy on a stream. It is not made before somebody waits for it, and reads its source then."""
+        Stream.known[stream].pending.append(partial(ctypes.memmove, to, source, size))
 
     def hostUnregister(self, pointer: int) -> None:  # noqa: N802  CUDA's name
         """Forget registered memory."""
@@ -169,10 +178,38 @@ class Graph:
             one()
 
 
+class Event(Quiet):
+    """An event; what was queued on its stream before it is in ``pending``."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.pending: list[Callable[[], object]] = []
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Note what the stream has not done yet."""
+        self.pending = list(stream.pending) if stream is not None else []
+
+
 class Stream(Quiet):
-    """A stream; launches run at once, except for captured ones."""
+    """A stream; launches run at once, except for captured ones, and copies when they are waited for.
+
+    ``known``: the streams by their numbers.
+    """
 
     captured: ClassVar[list[Callable[[], None]] | None] = None
+    known: ClassVar[WeakValueDictionary[int, Stream]] = WeakValueDictionary()
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.pending: list[Callable[[], object]] = []
+        self.ptr = id(self)
+        Stream.known[self.ptr] = self
+
+    def wait_event(self, event: Event) -> None:
+        """Do what was queued before the event on its stream."""
+        for stream in list(Stream.known.values()):
+            done = [one for one in stream.pending if one in event.pending]
+            stream.pending = [one for one in stream.pending if one not in event.pending]
+            for copy in done:
+                copy()
 
     def begin_capture(self) -> None:
         """Record launches instead of running them."""
@@ -190,7 +227,7 @@ def cupy_of(module: type) -> types.ModuleType:
     """Return a substitute for the module ``cupy``, as far as engines use it; ``module`` loads compiled kernels."""
     cupy = types.ModuleType("cupy")
     cuda = types.SimpleNamespace(
-        Stream=Stream, Event=Quiet, Device=Quiet, alloc_pinned_memory=bytearray, get_current_stream=Stream,
+        Stream=Stream, Event=Event, Device=Quiet, alloc_pinned_memory=bytearray, get_current_stream=Stream,
         function=types.SimpleNamespace(Module=module), runtime=Runtime(), UnownedMemory=UnownedMemory,
         MemoryPointer=Pointer,
     )  # fmt: skip

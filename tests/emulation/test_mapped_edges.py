@@ -62,9 +62,10 @@ def answers(engine, program, graph, device):
 def test_mapped_edges_give_the_answers_of_resident_ones(schedule, name, emulated, registered, mapped, monkeypatch):
     required = []
     monkeypatch.setattr(cuda, "require_memory", required.append)
-    program, graph = program_named(name), edges_and_loops()
+    program, graph = program_named(name), edges_and_loops.__wrapped__()  # whose stores no other test uses
     resident = cuda_engine(schedule)
     wanted = answers(resident, program, graph, emulated)
+    resident.close()
     assert not registered
     engine = mapped(schedule)
     found = answers(engine, program, graph, emulated)

@@ -16,20 +16,52 @@ pytestmark = pytest.mark.gpu
 ENGINES = ("pull", "pull-edges", "changes-pull", "changes-push-edges", "gunrock", "gunrock-merge-path", "tigr", "simdx")
 
 
-def map_edges(schedule, monkeypatch):
+STREAMING = ("pull", "pull-loops", "push", "push-edges", "changes-pull", "changes-pull-sparse", "changes-push-edges")
+
+
+def place_edges(schedule, monkeypatch, **place):
     """Make engines of a schedule keep edge arrays in memory of the host."""
     kind, options = SCHEDULES[schedule]
-    monkeypatch.setitem(SCHEDULES, schedule, (kind, {**options, "edges": "mapped"}))
+    monkeypatch.setitem(SCHEDULES, schedule, (kind, {**options, **place}))
 
 
 @pytest.mark.parametrize("name", ["label_propagation", "pagerank", "sssp", "components"])
 @pytest.mark.parametrize("schedule", ENGINES)
 def test_every_superstep_is_right(schedule, name, device, monkeypatch):
-    map_edges(schedule, monkeypatch)
+    place_edges(schedule, monkeypatch, edges="mapped")
+    check(schedule, name, device)
+
+
+def check(schedule, name, device):
+    """Compare every superstep of an algorithm on a random graph with the reference."""
     algorithm, features = algorithms()[name], 8
     program = trace(algorithm)
     graph = algorithm.prepare_graph(rmat(scale=9, edge_factor=8, seed=4, max_weight=4))
     check_every_superstep(schedule, program, graph, algorithm.inputs(graph, features), features, device, 6)
+
+
+@pytest.mark.parametrize("name", ["label_propagation", "pagerank", "sssp", "components"])
+@pytest.mark.parametrize("schedule", STREAMING)
+def test_every_superstep_of_streamed_edges_is_right(schedule, name, device, monkeypatch):
+    place_edges(schedule, monkeypatch, edges="streamed", window_mb=0.008)
+    check(schedule, name, device)
+
+
+def test_streamed_edges_take_two_windows_of_the_device(device, monkeypatch):
+    import cupy
+
+    place_edges("changes-pull", monkeypatch, edges="streamed", window_mb=1)
+    program, graph = trace(algorithms()["pagerank"]), rmat(scale=16, edge_factor=16)
+    engine, pool = cuda_engine("changes-pull"), cupy.get_default_memory_pool()
+    before = pool.used_bytes()
+    engine.prepare(program, graph, 1, device, Phases())
+    engine.reset(algorithms()["pagerank"].inputs(graph, 1))
+    engine.run(10)
+    plan, held = engine.planned, pool.used_bytes() - before
+    engine.close()
+    assert pool.used_bytes() == before
+    assert 2e6 <= plan.windows.nbytes < 2.2e6 < plan.host_bytes
+    assert held == pytest.approx(plan.bytes_needed, rel=0.05)
 
 
 @pytest.mark.parametrize("schedule", ["pull", "tigr"])

@@ -11,6 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from harness.graph.file_maps import release_pages
+from harness.lowering.edge_windows import windows
 
 Array = NDArray[Any]
 VERTEX_COST = 2  # a vertex costs about as much as this many edges (k = 8, one core)
@@ -89,14 +90,3 @@ def owned_edges(offsets: Array, neighbours: Array, bounds: Array) -> NDArray[np.
         _split(offsets, neighbours, bounds, cuts, start, stop)
         release_pages(neighbours[offsets[start] : offsets[stop]])
     return cuts
-
-
-def windows(offsets: Array, first: int, last: int, most: int) -> list[tuple[int, int]]:
-    """Return consecutive ranges of the vertices ``first..last``, each of at most ``most`` edges, or of one vertex."""
-    found = []
-    while first < last:
-        stop = int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1
-        stop = min(max(stop, first + 1), last)
-        found.append((first, stop))
-        first = stop
-    return found

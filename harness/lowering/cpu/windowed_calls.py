@@ -14,8 +14,9 @@ from harness.lowering.cpu.calls import Calls
 from harness.lowering.cpu.edge_places import StreamedArray, StreamedEdges, array_at
 from harness.lowering.cpu.kernels import Kernel
 from harness.lowering.cpu.memory import Memory
-from harness.lowering.cpu.partition import Partition, windows
+from harness.lowering.cpu.partition import Partition
 from harness.lowering.cpu.windows import IN_MEMORY, Windows
+from harness.lowering.edge_windows import windows
 
 Array = NDArray[Any]
 Arguments = dict[str, Array]

@@ -23,6 +23,7 @@ from harness.lowering.cuda.plan import Combined, CudaPlan, Thresholds, shared_by
 from harness.lowering.cuda.ranges import Range
 from harness.lowering.cuda.setting import CudaSetting
 from harness.lowering.cuda.tracking_policy import TrackingPolicy
+from harness.lowering.cuda.windows import Windows
 from harness.lowering.refusals import unsupported
 
 MOST_SHARED = 220 * 1024  # bytes of shared memory that a block may have on sm_80 and later, minus what kernels declare
@@ -91,11 +92,14 @@ class PlanDraft:
         ``change_driven``: whether runs propagate changes; by default whether these are tracked. ``tracking_policy``:
         when they are tracked; None: always.
         """
-        setting, place = self.setting, Placement.of(schedule).place
+        setting, placement = self.setting, Placement.of(schedule)
         launches, measured = self._named_apart(Measuring() if self.combined else self.measuring())
         kernels = tuple({one.kernel.name: one.kernel for one in (*launches, *measured.launches)}.values())
         buffers = self._buffers(kernels, launches)
-        refused = self._refusal(kernels, buffers, place)
+        windows = Windows.of(placement.window_bytes, setting.facts, kernels, buffers)
+        refused = self._refusal(kernels, buffers, placement.place)
+        if placement.window_bytes:
+            refused = refused or windows.refusal(setting.program, setting.facts, launches)
         if refused:
             return No(refused)
         threads = self._threads(kernels)
@@ -113,7 +117,8 @@ class PlanDraft:
             launches=launches,
             measuring=measured,
             combined=self.combined,
-            place=place,
+            place=placement.place,
+            windows=windows,
             buffers=buffers,
             sides=setting.sides,
             many_edges=setting.many_edges,
@@ -122,7 +127,7 @@ class PlanDraft:
             accumulators=setting.accumulators,
             criterion=setting.lowered.criterion,
             templates=templates,
-            source=self._source(kernels, threads, templates),
+            source=self._source(kernels, threads, templates, windows),
             program=setting.program,
             tracking=tracking,
         )
@@ -133,13 +138,13 @@ class PlanDraft:
         launches, rest = named[:count], named[count:]
         return tuple(launches), replace(measured, ahead=tuple(rest[:ahead]), behind=tuple(rest[ahead:]))
 
-    def _source(self, kernels: Sequence[CudaKernel], threads: int, templates: Path) -> str:
+    def _source(self, kernels: Sequence[CudaKernel], threads: int, templates: Path, windows: Windows) -> str:
         setting = self.setting
         title = f"{setting.program.name}, k = {setting.layout.features}"
         included = headers(templates)
         return module_source(
-            title, kernels, setting.team, threads, many_edges=setting.many_edges, included=included,
-            coherent=setting.coherent,
+            title, [*(one.source for one in kernels), *windows.tests(kernels)], setting.team, threads,
+            many_edges=setting.many_edges, included=included, coherent=setting.coherent,
         )  # fmt: skip
 
     def _threads(self, kernels: Sequence[CudaKernel]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -17,9 +17,21 @@ from harness.device.host_memory import pinned_array
 from harness.edge_places import Place
 from harness.lowering.cuda.buffers import CudaBuffer
 from harness.lowering.cuda.calls import Call, Replay, recorded
-from harness.lowering.graph_store import Array
+from harness.lowering.cuda.windows import SLACK
+from harness.lowering.graph_store import Array, GraphStore
 
-SLACK = 512  # bytes after the last row, which a lane without a feature may read
+if TYPE_CHECKING:
+    from harness.lowering.cuda.plan import CudaPlan
+
+
+class Replayer(Protocol):
+    """What prepares calls to be queued any number of times."""
+
+    def replay(self, calls: Sequence[Call]) -> Replay:
+        """Prepare the calls of a superstep, in order."""
+
+    def close(self) -> None:
+        """Release the memory that the calls need."""
 
 
 class EdgePlace(ABC):
@@ -46,12 +58,25 @@ class EdgePlace(ABC):
     def device_bytes(self, buffers: Iterable[CudaBuffer]) -> int:
         """Return the bytes that new arrays of some buffers take in the memory of the device."""
 
+    def replayer(
+        self, plan: CudaPlan, store: GraphStore, functions: Mapping[str, Any], arrays: Mapping[str, Any]
+    ) -> Replayer:
+        """Return what prepares the calls of a plan with these loaded kernels and arrays; by default the place itself.
+
+        Raises MemoryError.
+        """
+        return self
+
     def replay(self, calls: Sequence[Call]) -> Replay:
         """Prepare the calls of a superstep, in order. By default they are recorded as a CUDA graph.
 
         A place whose arrays change between calls returns calls of parts of the work instead (:meth:`Call.between`).
         """
         return recorded(calls)
+
+    def close(self) -> None:
+        """Release what the calls need besides the arrays of the store; by default nothing."""
+        return
 
 
 class ResidentEdges(EdgePlace):
@@ -102,4 +127,18 @@ def filled(length: int, dtype: type[np.generic]) -> Any:
     return cupy.full(length + SLACK // np.dtype(dtype).itemsize, np.nan if dtype is np.float32 else 0, dtype)
 
 
-PLACES: Mapping[Place, type[EdgePlace]] = {Place.RESIDENT: ResidentEdges, Place.MAPPED: MappedEdges}
+class StreamedEdges(MappedEdges):
+    """Page-locked memory of the host, from which windows are copied (:mod:`harness.lowering.cuda.streamed`)."""
+
+    def replayer(
+        self, plan: CudaPlan, store: GraphStore, functions: Mapping[str, Any], arrays: Mapping[str, Any]
+    ) -> Replayer:
+        """Return what copies windows while the calls of a plan run. Raises MemoryError."""
+        from harness.lowering.cuda.streamed import Streamer
+
+        return Streamer(plan, store, functions, arrays)
+
+
+PLACES: Mapping[Place, type[EdgePlace]] = {
+    Place.RESIDENT: ResidentEdges, Place.MAPPED: MappedEdges, Place.STREAMED: StreamedEdges,
+}  # fmt: skip

@@ -24,6 +24,7 @@ from harness.lowering.cuda.modules import MOST_GROUPS, compiled_module, headers
 from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.run_start import start_fields
 from harness.lowering.cuda.run_state import RunState
+from harness.lowering.cuda.windows import name_of_test
 
 if TYPE_CHECKING:
     from harness.language.analysis import FoldGroup
@@ -72,7 +73,8 @@ class CudaExecutor:
         module = cupy.cuda.function.Module()
         module.load(self._compiled.code)
         self.attributes: Mapping[str, int] = device.attributes
-        names = ("end_of_superstep", *(kernel.name for kernel in plan.kernels))
+        tests = (name_of_test(kernel) for kernel in plan.kernels if plan.windows.takes(kernel))
+        names = ("end_of_superstep", *(kernel.name for kernel in plan.kernels), *tests)
         self.functions = {name: module.get_function(name) for name in names}
         for kernel in plan.kernels:
             needed = plan.shared_of(kernel)
@@ -87,7 +89,7 @@ class CudaExecutor:
         """Allocate the buffers; what the store lacks of the graph and of tables is uploaded. Raises MemoryError."""
         import cupy
 
-        require_memory(self.store.device_bytes(self.plan.buffers))
+        require_memory(self.store.device_bytes(self.plan.buffers) + self.plan.windows.nbytes)
         self.memory = DeviceMemory(self.plan, self.store)
         self.store.attach()
         self.memory.allocate(self.buffers())
@@ -95,7 +97,7 @@ class CudaExecutor:
         multiprocessors = int(self.attributes["MultiProcessorCount"])
         launcher = Launcher(
             self.plan, self.ranges, self.functions, self.memory.arrays, self.state.array, multiprocessors,
-            self.store.edges,
+            self.store.edges.replayer(self.plan, self.store, self.functions, self.memory.arrays),
         )  # fmt: skip
         self.stream = cupy.cuda.Stream(non_blocking=True)
         past = cupy.zeros((USUAL_SUPERSTEPS, 3), np.int64)
@@ -215,7 +217,7 @@ class CudaExecutor:
     def close(self) -> None:
         """Release the arrays of the executor, and those of the store unless others use them; also after a failure."""
         if self.current is not None:
-            self.current.launcher.forget()
+            self.current.launcher.close()
             self.current.past = None
         if self.memory is not None:
             self.memory.arrays.clear()

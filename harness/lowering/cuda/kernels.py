@@ -43,11 +43,25 @@ TYPES = {
 
 
 @dataclass(frozen=True)
+class Visits:
+    """The vertices whose edges a kernel reads: those with ``flags``, an array of the kernel; without flags all.
+
+    ``every``: a condition on ``run`` under which it reads the edges of all. ``never``: one under which it reads none.
+    ``alone``: it does nothing but for these vertices.
+    """
+
+    flags: str = ""
+    every: str = ""
+    never: str = ""
+    alone: bool = True
+
+
+@dataclass(frozen=True)
 class CudaKernel:
     """A kernel's source, its arguments by the names under which the engine keeps them, and the floats of shared memory
     that each team needs.
 
-    ``unless``: the condition under which it does nothing.
+    ``unless``: the condition under which it does nothing. ``visits``: the vertices whose edges it reads.
     """
 
     name: str
@@ -57,6 +71,7 @@ class CudaKernel:
     unless: str = ""
     thread_floats: int = 0  # of shared memory that each thread needs for itself
     panels: int = 1  # passes over its work, each with other features (:class:`PanelLayout`)
+    visits: Visits = Visits()
 
     def called(self, name: str) -> CudaKernel:
         """Return the same kernel under another name."""
@@ -245,11 +260,11 @@ class CudaKernelBuilder:
         return name
 
     # the result -------------------------------------------------------------------------------------------------------
-    def finish(self, *, unless: str = "run->over()", at_once: int = 0) -> CudaKernel:
+    def finish(self, *, unless: str = "run->over()", at_once: int = 0, visits: Visits | None = None) -> CudaKernel:
         """Return the kernel.
 
         ``unless``: another condition under which it does nothing. ``at_once``: the number of threads that must fit on a
-        multiprocessor, which limits the registers of each.
+        multiprocessor, which limits the registers of each. ``visits``: the vertices whose edges it reads; None: all.
         """
         if any("parameters[" in line for block in self.blocks.values() for line in block.lines):
             self.argument("parameters", "input")
@@ -275,7 +290,7 @@ class CudaKernelBuilder:
         )
         return CudaKernel(
             self.name, in_ascii(source), tuple(types), self.mapping.tile_floats, unless,
-            self._stride() if self._shares_scratch() else 0, self.layout.panels,
+            self._stride() if self._shares_scratch() else 0, self.layout.panels, visits or Visits(),
         )  # fmt: skip
 
     def _shares_scratch(self) -> bool:

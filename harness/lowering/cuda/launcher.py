@@ -15,7 +15,7 @@ from harness.lowering.cuda.launches import Launch, turned
 from harness.lowering.cuda.ranges import Over
 
 if TYPE_CHECKING:
-    from harness.lowering.cuda.edge_places import EdgePlace
+    from harness.lowering.cuda.edge_places import Replayer
     from harness.lowering.cuda.plan import CudaPlan
     from harness.lowering.cuda.ranges import WorkRanges
 
@@ -33,7 +33,7 @@ class Launcher:
 
     def __init__(
         self, plan: CudaPlan, ranges: WorkRanges, functions: Mapping[str, Any], arrays: Mapping[str, Any], run: Any,
-        multiprocessors: int, place: EdgePlace,
+        multiprocessors: int, place: Replayer,
     ) -> None:  # fmt: skip
         self.plan, self.ranges, self.functions, self.arrays = plan, ranges, functions, arrays
         self.run, self.multiprocessors, self.place = run, multiprocessors, place
@@ -61,6 +61,11 @@ class Launcher:
         """Release what is prepared, and its arrays."""
         self.made.clear()
         self.past = None
+
+    def close(self) -> None:
+        """Release all memory, that of the place too."""
+        self.forget()
+        self.place.close()
 
     def calls(self, number: int, past: Any, *, tracked: bool = False) -> list[Call]:
         """Return the calls of superstep ``number``, in order."""

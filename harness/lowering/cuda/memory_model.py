@@ -18,6 +18,7 @@ from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.modules import headers, module_source
 from harness.lowering.cuda.movement import Measuring
 from harness.lowering.cuda.ranges import Over
+from harness.lowering.cuda.windows import Windows
 from harness.transactions import Atomics, Behaviour, KernelBehaviour, Loads
 from harness.transactions.sampling import SampledKernel, estimated
 
@@ -48,10 +49,10 @@ def countable(plan: CudaPlan) -> CudaPlan | No:
         )
     kernels = list({launch.kernel.name: launch.kernel for launch in launches}.values())
     source = module_source(
-        f"{plan.program.name}, counted", kernels, plan.team, plan.threads, many_edges=plan.many_edges,
-        included=headers(plan.templates),
+        f"{plan.program.name}, counted", [one.source for one in kernels], plan.team, plan.threads,
+        many_edges=plan.many_edges, included=headers(plan.templates),
     )  # fmt: skip
-    return replace(plan, launches=launches, measuring=Measuring(), combined=None, source=source)
+    return replace(plan, launches=launches, measuring=Measuring(), combined=None, source=source, windows=Windows())
 
 
 def behaviour_of(executor: CudaExecutor, inputs: Inputs) -> Behaviour:

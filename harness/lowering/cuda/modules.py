@@ -9,7 +9,6 @@ from pathlib import Path
 from harness.device.compilation import MADE_OF, Compiled, compiled
 from harness.device.errors import CompilationFailed
 from harness.language import Program
-from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.layout import TeamShape
 
 MOST_GROUPS = 16
@@ -53,7 +52,7 @@ def headers(folder: Path) -> dict[str, str]:
 
 def module_source(
     title: str,
-    kernels: Sequence[CudaKernel],
+    kernels: Sequence[str],
     team: TeamShape,
     block: int,
     *,
@@ -61,7 +60,7 @@ def module_source(
     included: Mapping[str, str],
     coherent: bool = False,
 ) -> str:
-    """Return the source of a module.
+    """Return the source of a module from those of its kernels.
 
     ``many_edges``: positions among the edges take 64 bits. ``coherent``: other multiprocessors write rows during a
     kernel.
@@ -72,4 +71,4 @@ def module_source(
         groups=MOST_GROUPS, edge_id="long long" if many_edges else "unsigned int",
         includes="\n".join(f'#include "{name}"' for name in included),
     )  # fmt: skip
-    return head + "\n".join(kernel.source for kernel in kernels) + "\n" + END
+    return head + "\n".join(kernels) + "\n" + END

@@ -23,6 +23,7 @@ from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.movement import Measuring
 from harness.lowering.cuda.ranges import Bounds, WorkRanges
 from harness.lowering.cuda.tracking_policy import TrackingPolicy
+from harness.lowering.cuda.windows import Windows
 from harness.lowering.graph_store import GraphStore, Structure, Table
 from harness.lowering.kept_accumulators import KeptAccumulators
 from harness.lowering.tracking import Tracking
@@ -60,9 +61,9 @@ class CudaPlan:
     ``schedule``: with every option filled in. ``fingerprint``: of the lowered program. ``groups``: the names of the
     stages of each kernel. ``launches``: of a superstep, in order. ``measuring``: launches that measure movement.
     ``combined``: the work of a kernel that runs whole supersteps. ``tracking_policy``: when a change-driven run tracks
-    changes; None: always. ``place``: of the edge arrays. ``buffers``: sorted by name. ``templates``: the
-    folder of the headers that ``source`` includes. ``threads``: of a block. Plans that compare equal run equally;
-    ``program`` and ``tracking``, which have no equality, are determined by the other fields.
+    changes; None: always. ``place``: of the edge arrays. ``windows``: those of streamed ones. ``buffers``: sorted by
+    name. ``templates``: the folder of the headers that ``source`` includes. ``threads``: of a block. Plans that compare
+    equal run equally; ``program`` and ``tracking``, which have no equality, are determined by the other fields.
     """
 
     schedule: Any
@@ -78,6 +79,7 @@ class CudaPlan:
     measuring: Measuring
     combined: Combined | None
     place: Place
+    windows: Windows
     buffers: tuple[CudaBuffer, ...]
     sides: tuple[Bounds, ...]
     many_edges: bool
@@ -114,14 +116,14 @@ class CudaPlan:
 
     @property
     def bytes_needed(self) -> int:
-        """The device memory of the buffers, in bytes."""
-        return sum(buffer.nbytes for buffer in self.buffers) - self.host_bytes
+        """The device memory of the buffers and of the windows of streamed edges, in bytes."""
+        return sum(buffer.nbytes for buffer in self.buffers) - self.host_bytes + self.windows.nbytes
 
     @property
     def host_bytes(self) -> int:
         """The page-locked host memory of the buffers, in bytes."""
-        mapped = self.place is Place.MAPPED
-        return sum(buffer.nbytes for buffer in self.buffers if mapped and buffer.of_edges)
+        on_host = self.place is not Place.RESIDENT
+        return sum(buffer.nbytes for buffer in self.buffers if on_host and buffer.of_edges)
 
     @property
     def edge_position(self) -> type[np.generic]:

@@ -1,0 +1,128 @@
+"""Windows of streamed edges on a CUDA device, planned from facts: their size, their bytes, what they cannot hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from harness.facts import GraphFacts
+from harness.language.program import EdgeUpdate, Program
+from harness.lowering.cuda.buffers import CudaBuffer
+from harness.lowering.cuda.kernels import CudaKernel
+from harness.lowering.cuda.launches import Launch
+from harness.lowering.cuda.ranges import Over
+
+SLOTS = 2
+ALIGNED_EDGES = 64  # a window is copied from a multiple of these on, so that rows keep their alignment
+ALIGNED_BYTES = 256
+OFFSETS = {Over.VERTICES: "in", Over.SOURCES: "out", Over.OUT_EDGES: "out"}
+SLACK = 512  # bytes after the last row, which a lane without a feature may read
+OF_RUN = re.compile(r"(?:[\s|&!()]|run->\w+(?:\(\d*\))?)*")  # a condition on the state of the run only
+WANTED = """extern "C" __global__ void {name}(Run* run, {flags}const Id* ends, Id count, bool* wanted)
+{{
+    if ({never}) return;
+    for (Id w = blockIdx.x; w < count; w += gridDim.x) {{
+        if ({every}) {{
+            if (threadIdx.x == 0) wanted[w] = true;
+            continue;
+        }}
+{test}    }}
+}}
+"""
+TEST = """        for (Id v = ends[w] + threadIdx.x; v < ends[w + 1]; v += BLOCK)
+            if ({flags}[v]) wanted[w] = true;
+"""
+
+
+def name_of_test(kernel: CudaKernel) -> str:
+    """Return the name of the kernel that decides which windows another one needs."""
+    return f"wanted_{kernel.name}"
+
+
+def test_source(kernel: CudaKernel) -> str:
+    """Return the source of the kernel that decides which windows another one needs."""
+    visits = kernel.visits
+    unless = kernel.unless if OF_RUN.fullmatch(kernel.unless) else "run->over()"
+    return WANTED.format(
+        name=name_of_test(kernel),
+        flags=f"const bool* {visits.flags}, " if visits.flags else "",
+        never=f"{unless} || {visits.never}" if visits.never else unless,
+        every=(visits.every or "false") if visits.flags else "true",
+        test=TEST.format(flags=visits.flags) if visits.flags else "",
+    )
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of at most ``edges`` edges, in slots of ``slot_bytes`` bytes; all 0 unless edges are streamed.
+
+    ``row_bytes``: of an edge, by the names of the arrays.
+    """
+
+    edges: int = 0
+    slot_bytes: int = 0
+    row_bytes: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def of(
+        cls, window_bytes: int, facts: GraphFacts, kernels: Iterable[CudaKernel], buffers: Iterable[CudaBuffer]
+    ) -> Self:
+        """Return the windows of some kernels: as many edges as fit for the kernel with the most bytes an edge."""
+        rows = {one.name: one.stride * np.dtype(one.dtype).itemsize for one in buffers if one.of_edges}
+        taken = [[rows[name] for name in kernel.arguments if name in rows] for kernel in kernels]
+        largest = max((sum(some) for some in taken), default=0)
+        if not window_bytes or not largest:
+            return cls()
+        edges = max(1, window_bytes // largest)
+        stored = min(edges, facts.num_edges) + ALIGNED_EDGES
+        slot = max(sum(aligned(stored * row + SLACK) for row in some) for some in taken)
+        return cls(edges, slot, tuple(sorted(rows.items())))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the slots."""
+        return SLOTS * self.slot_bytes
+
+    def tests(self, kernels: Iterable[CudaKernel]) -> Iterator[str]:
+        """Yield the sources of the kernels that decide which windows each of ``kernels`` needs."""
+        return (test_source(kernel) for kernel in kernels if self.takes(kernel))
+
+    def takes(self, kernel: CudaKernel) -> bool:
+        """Return whether a kernel reads streamed arrays."""
+        return not dict(self.row_bytes).keys().isdisjoint(kernel.arguments)
+
+    def refusal(self, program: Program, facts: GraphFacts, launches: Sequence[Launch]) -> str:
+        """Return why the edges of a plan cannot be streamed; empty if they can."""
+        updated = next((stage for stage in program.stages if isinstance(stage, EdgeUpdate)), None)
+        if updated is not None:
+            return f"edges=streamed: {updated.name} updates an edge property, and only edges that do not change stream"
+        for launch in launches:
+            if not self.takes(launch.kernel):
+                continue
+            if {"reverse", "places"} & set(launch.kernel.arguments):
+                return "edges=streamed: the program reads reverse edges, which are in other windows; give edges=mapped"
+            if launch.over not in OFFSETS:
+                return (
+                    f"edges=streamed: the kernel {launch.kernel.name} of this schedule does not work on consecutive "
+                    "vertices; give edges=mapped, or a schedule in which owners of vertices have whole rows"
+                )
+        largest = max(facts.in_degrees.largest, facts.out_degrees.largest)
+        if largest > self.edges:
+            wanted = -(-window_of(self, largest) // 10**6)
+            reason = f"edges=streamed: a window has {self.edges:,} edges, and a vertex has {largest:,}"
+            return f"{reason}; give window_mb={wanted}"
+        return ""
+
+
+def window_of(found: Windows, edges: int) -> int:
+    """Return the bytes of a window of some edges, of all arrays."""
+    return edges * sum(row for _, row in found.row_bytes)
+
+
+def aligned(nbytes: int) -> int:
+    """Return a number of bytes, rounded up to the alignment of arrays on a device."""
+    return -(-nbytes // ALIGNED_BYTES) * ALIGNED_BYTES

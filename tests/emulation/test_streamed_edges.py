@@ -1,0 +1,158 @@
+"""Edge arrays that are copied to the device window by window: same answers, few copies, and the waits that are due."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+import numpy as np
+import pytest
+
+from harness.algorithms.sssp import SSSP
+from harness.contract import Device, No, Phases
+from harness.emulation.arrays import Stream
+from harness.graph import Graph
+from harness.language import trace
+from harness.lowering.cuda import executor as cuda
+from tests.engines.cuda_schedules import SCHEDULES, cuda_engine, plan_of
+from tests.engines.problems import new_engine, problem, program
+from tests.engines.programs import edges_and_loops, inputs_for, program_named, two_sides
+
+FEATURES, SUPERSTEPS, WINDOW_MB = 3, 4, 0.0003
+# Between them they read weights by either order and rows, drive changes, and alternate sides.
+CASES = [
+    ("pull", "aggregate_rewritten"),
+    ("push-edges", "shortest_paths"),
+    ("changes-pull", "sides"),
+    ("changes-push", "shortest_paths"),
+]
+
+
+@pytest.fixture
+def streamed(monkeypatch):
+    """Return a function that makes an engine whose edges are streamed."""
+
+    def made(schedule, window_mb=WINDOW_MB):
+        kind, options = SCHEDULES[schedule]
+        chosen = {**options, "edges": "streamed", "window_mb": window_mb}
+        monkeypatch.setitem(SCHEDULES, schedule, (kind, chosen))
+        engine = cuda_engine(schedule)
+        monkeypatch.setitem(SCHEDULES, schedule, (kind, options))
+        return engine
+
+    return made
+
+
+def answers(engine, traced, graph, device, inputs=None):
+    """Return the outputs after some supersteps, and the statistics, without closing the engine."""
+    engine.prepare(traced, graph, FEATURES, device, Phases())
+    for _ in range(2):
+        engine.reset(inputs or inputs_for(traced, graph, FEATURES))
+        statistics = engine.run(SUPERSTEPS)
+    return {name: engine.values(name) for name in traced.outputs}, statistics
+
+
+@pytest.mark.parametrize(("schedule", "name"), CASES)
+def test_streamed_edges_give_the_answers_of_resident_ones(schedule, name, emulated, streamed, monkeypatch):
+    required = []
+    monkeypatch.setattr(cuda, "require_memory", required.append)
+    graph = (two_sides if name == "sides" else edges_and_loops).__wrapped__()  # whose stores no other test uses
+    traced = program_named(name)
+    resident = cuda_engine(schedule)
+    wanted, statistics = answers(resident, traced, graph, emulated)
+    resident.close()
+    engine = streamed(schedule)
+    found, windowed = answers(engine, traced, graph, emulated)
+    for output, values in wanted.items():
+        np.testing.assert_array_equal(found[output], values)
+    assert windowed == statistics
+    plan, streamer = engine.planned, engine.executor.run_in_progress.launcher.place
+    of_edges = {buffer.name: buffer.nbytes for buffer in plan.buffers if buffer.of_edges}
+    assert plan.host_bytes == sum(of_edges.values()) >= 4 * graph.num_edges
+    others = sum(buffer.nbytes for buffer in plan.buffers if not buffer.of_edges)
+    assert plan.bytes_needed == others + sum(slot.nbytes for slot in streamer.slots) == required[-1]
+    assert streamer.copied > plan.host_bytes
+    assert streamer.turn > 2 * SUPERSTEPS, "several windows a superstep"
+    assert f"edge arrays streamed: {plan.host_bytes:,} bytes of page-locked host memory" in engine.explain()
+    registered = sys.modules["cupy"].cuda.runtime.registered
+    assert registered
+    gc.disable()  # nothing is left to the garbage collector
+    try:
+        engine.close()
+        assert not registered
+        assert not streamer.slots
+    finally:
+        gc.enable()
+
+
+def test_kernels_wait_for_copies_and_copies_for_kernels(emulated, streamed, monkeypatch):
+    """The emulated copy is made when a stream waits for it, and reads its source then."""
+    traced, graph = program_named("aggregate_rewritten"), edges_and_loops()
+    engine, waited, wait = streamed("pull"), [], Stream.wait_event
+    engine.prepare(traced, graph, FEATURES, emulated, Phases())
+    streamer, begin = engine.executor.run_in_progress.launcher.place, 64  # edges; copies begin at multiples of 64
+    values = graph.csc.neighbours[begin : begin + 20]
+
+    def found(slot):
+        return streamer.slots[slot].get()[: values.nbytes].view(values.dtype)
+
+    monkeypatch.setattr(Stream, "wait_event", lambda *_: None)
+    streamer.copy(["in_neighbours"], begin, begin + 20)
+    assert not np.array_equal(found(0), values)
+
+    def noted(stream, event):
+        waited.append((stream is streamer.stream, event))
+        wait(stream, event)
+
+    monkeypatch.setattr(Stream, "wait_event", noted)
+    for turn in range(3):
+        pointer = streamer.copy(["in_neighbours"], begin, begin + 20)["in_neighbours"]
+        assert int(pointer) + 4 * begin == streamer.slots[turn % 2].data.ptr
+        np.testing.assert_array_equal(found(turn % 2), values)
+        streamer.release()
+    (copied, used) = (streamer.filled, streamer.used)
+    assert waited == [(False, copied[0]), (False, copied[1]), (True, used[0]), (False, copied[0])]
+
+
+def chain(vertices):
+    """Return a path whose edges have the weights 1, 2, ..."""
+    sources = np.arange(vertices - 1)
+    return Graph.from_edges(sources, sources + 1, num_vertices=vertices, weights=sources + 1.0, name="chain")
+
+
+@pytest.mark.parametrize(("schedule", "copies"), [("changes-pull-sparse", 2), ("changes-push", 1)])
+def test_windows_without_active_vertices_are_not_copied(schedule, copies, emulated, streamed):
+    """One vertex is active in each superstep: its window is copied, and that of its destination in a pull."""
+    graph = chain(41)
+    inputs = SSSP(sources="0 0 0").inputs(graph, FEATURES)
+    engine = streamed(schedule, window_mb=5 * 8e-6)
+    engine.prepare(trace(SSSP()), graph, FEATURES, emulated, Phases())
+    engine.reset(inputs)
+    engine.run(1)
+    streamer = engine.executor.run_in_progress.launcher.place
+    assert streamer.turn >= 8, "all windows of five edges"
+    before = streamer.turn
+    engine.run(3)
+    assert streamer.turn - before == 3 * copies
+    engine.run(50)
+    np.testing.assert_array_equal(engine.values("distance")[:, 0], np.cumsum([0, *graph.weights]))
+    before = streamer.turn
+    engine.run(1)
+    assert streamer.turn == before, "nothing is copied once the run has settled"
+
+
+def test_hubs_have_no_kernel_of_their_own(streamed):
+    graph, _ = problem("pagerank", "hub", FEATURES)
+    resident = plan_of(new_engine("onyx", {"balance": "warp"}).on(Device("cuda")), program("pagerank"), graph, FEATURES)
+    assert any(buffer.name == "hubs" for buffer in resident.buffers)
+    plan = plan_of(streamed("changes-pull", window_mb=1), program("pagerank"), graph, FEATURES)
+    assert not any(buffer.name == "hubs" for buffer in plan.buffers)
+
+
+def test_what_cannot_be_streamed_is_refused(streamed):
+    answer = streamed("pull").plan(program_named("beliefs"), two_sides().facts, FEATURES)
+    assert isinstance(answer, No)
+    assert "updates an edge property, and only edges that do not change stream" in answer.reason
+    graph, _ = problem("pagerank", "hub", FEATURES)
+    answer = streamed("pull", window_mb=0.004).plan(program("pagerank"), graph.facts, FEATURES)
+    assert answer == No("edges=streamed: a window has 1,000 edges, and a vertex has 3,000; give window_mb=1")
