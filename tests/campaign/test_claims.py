@@ -126,6 +126,7 @@ def counted(more, settled):
     ("name", "report", "reason"),
     [
         ("bfs", counted(-10, True), "a settled run has at least"),
+        ("bfs", counted(-2, True), "a settled run has at least"),  # one less than the longest path has edges
         ("bfs", counted(0, False), "such a run has all 1000000"),
         ("pagerank", counted(-1, False), "such a run has all 200"),
     ],
@@ -134,6 +135,10 @@ def test_a_number_of_supersteps_that_cannot_be_is_wrong(judged, name, report, re
     outcome, told, _ = judged(name, validate, report=report)
     assert outcome is Outcome.WRONG
     assert reason in told
+
+
+def test_a_settled_run_may_take_the_least_number_of_supersteps(judged):
+    assert judged("bfs", True, report=counted(-1, True))[0] is Outcome.OK
 
 
 def test_more_supersteps_than_allowed_are_wrong(judged):

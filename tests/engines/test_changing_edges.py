@@ -139,3 +139,37 @@ def test_later_values_are_compared_with_the_first_value_an_update_read(strategy)
     inputs = Inputs({"x0": np.array([1.0, 2.0, 3.0], np.float32)}, {})
     engine = prepared(*STRATEGIES[strategy], program, star, 1)
     check_every_superstep(engine, program, star, inputs, 1, ("x", "said"), 0.0, supersteps=4)
+
+
+def follows_its_destination(p, self):
+    """Move some vertices; the messages of edges into them come from vertices that stay."""
+    p.vertex("moves", dtype=bool)
+    p.vertex("x0")
+    p.vertex("x", start="x0")
+    p.edge("said", start=3.0)
+
+    @p.over_edges(updates="said")
+    def say(dst):
+        return dst.x + 1.0
+
+    @p.over_edges(into="got", reduce="sum")
+    def gather(edge):
+        return edge.said
+
+    @p.over_vertices
+    def step(v):
+        return {"x": where(v.moves, 0.5 * v.x + 1.0 + 0.0 * v.got, v.x)}
+
+    p.repeat(4)
+    p.output("x", bound=1e-6)
+
+
+@pytest.mark.parametrize(
+    "strategy", ["pull", *(pytest.param(one, marks=pytest.mark.full) for one in ("push", "gunrock"))]
+)
+def test_a_message_follows_its_destination_where_its_source_stays(strategy):
+    program = traced(follows_its_destination, "follows_its_destination")
+    path = Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 4], num_vertices=5, name="path")
+    inputs = Inputs({"moves": np.array([False, True, False, False, True]), "x0": np.arange(5, dtype=np.float32)}, {})
+    engine = prepared(*STRATEGIES[strategy], program, path, 1)
+    check_every_superstep(engine, program, path, inputs, 1, ("x", "said"), 1e-6, supersteps=4)

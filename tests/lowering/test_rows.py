@@ -169,6 +169,7 @@ def test_reductions_match_numpy(n):
     more = a > b
     expected = [a.sum(), a.prod(), a.min(), a.max(), a @ b, more.any(), more.all(), more.sum()]
     np.testing.assert_allclose(reduced(n, a, b), expected, rtol=3e-6)
+    np.testing.assert_allclose(reduced(n, -a, b)[[0, 2, 3, 4]], [-a.sum(), -a.max(), -a.min(), -(a @ b)], rtol=3e-6)
     assert tuple(reduced(n, a + 2, b)[5:]) == (True, True, n)
     assert tuple(reduced(n, a - 2, b)[5:]) == (False, False, 0)
 
