@@ -24,6 +24,7 @@ from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Pro
 from harness.language.errors import authored
 from harness.language.initial_state import check_inputs
 from harness.language.program import edge_steps
+from harness.language.results_once import with_results
 from harness.plugins import closest
 from onyx_harness.graphs import NamedGraph, as_graph
 from onyx_harness.requests import AlgorithmRequest, Variant, algorithm_request, device_of, engine_request, merged, plain
@@ -114,6 +115,9 @@ def _problem(
         inputs = inputs_of(algorithm, program, graph, k)
         if arrays:
             inputs = _replaced(program, inputs, arrays)
+            stale = {name for stage in program.setup for name in stage.writes} - set(arrays)
+            fresh = {name: value for name, value in inputs.properties.items() if name not in stale}
+            inputs = with_results(program, graph, k, Inputs(fresh, inputs.parameters))
             check_inputs(program, graph, k, inputs)
     limit = program.max_supersteps if max_supersteps is None else count("max_supersteps", max_supersteps)
     return Problem(algorithm, program, given.graph, graph, read_only(inputs), k, limit, "", {})

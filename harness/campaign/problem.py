@@ -17,6 +17,7 @@ from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Pro
 from harness.language.errors import authored
 from harness.language.evaluation import concrete
 from harness.language.initial_state import check_inputs, note_checked
+from harness.language.results_once import with_results
 from harness.language.warm import WarmStart, kept_properties
 from harness.plugins import Registry
 
@@ -122,6 +123,8 @@ def inputs_of(algorithm: Algorithm, program: Program, graph: Graph, features: in
     """Return the inputs of a run, checked. Raises InvalidInput."""
     with authored(f"{algorithm.name}.inputs", InvalidInput):
         inputs = algorithm.inputs(graph, features)
+    if program.setup:
+        inputs = with_results(program, graph, features, inputs)
     check_inputs(program, graph, features, inputs)
     return inputs
 

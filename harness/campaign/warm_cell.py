@@ -18,6 +18,7 @@ from harness.campaign.verdict import verdict
 from harness.contract import Engine, Phases
 from harness.graph.changes import Change, change_graph
 from harness.language.monotone import OneWay, one_way
+from harness.language.results_once import refuse_changed_graph
 from harness.language.warm import inputs_after, kept_properties, warm_start
 from harness.records.outcome import Outcome
 
@@ -42,6 +43,7 @@ class ColdRun:
 
 def changed_graph(problem: Problem, warm: Warm) -> Posed:
     """Return the changed graph and its inputs. Raises GraphError or InvalidInput if the change is impossible."""
+    refuse_changed_graph(problem.program)
     graph = change_graph(problem.graph, warm.change, kind=cast("Change", warm.kind), seed=warm.seed)
     fresh = inputs_of(problem.algorithm, problem.program, graph, problem.features)
     return graph, inputs_after(problem.program, problem.inputs, fresh)

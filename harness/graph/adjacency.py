@@ -28,7 +28,7 @@ def frozen(array: Array, dtype: np.dtype[Any] | type | None = None) -> Array:
 
     ``setflags(write=True)`` on a numeric view raises ValueError, because its base is a read-only buffer.
     """
-    plain = np.ascontiguousarray(array, dtype=dtype).view(np.ndarray)
+    plain = np.ascontiguousarray(array, dtype=dtype).view(np.ndarray).reshape(np.shape(array))  # () became (1,)
     view = np.asarray(plain.data.toreadonly()) if plain.dtype.kind in "biuf" else plain[...]
     view.flags.writeable = False
     return view

@@ -193,7 +193,11 @@ class Output:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A traced algorithm. ``parameters`` maps run-time parameters to their values at tracing."""
+    """A traced algorithm.
+
+    ``parameters`` maps run-time parameters to their values at tracing. ``setup``: stages that run once, before the
+    first superstep (:mod:`harness.language.once`); their results are inputs.
+    """
 
     name: str
     properties: Mapping[str, Property]
@@ -201,6 +205,7 @@ class Program:
     control: Control
     results: tuple[Output, ...]
     parameters: Mapping[str, float]
+    setup: tuple[Stage, ...] = ()
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -225,7 +230,9 @@ class Program:
 
     def serialise(self) -> dict[str, Any]:
         """Return plain data that determines the program up to run-time parameter values."""
+        once = {"setup": [_serialise_stage(stage) for stage in self.setup]} if self.setup else {}
         return {
+            **once,
             "name": self.name,
             "properties": [_serialise_property(prop) for prop in self.properties.values()],
             "stages": [_serialise_stage(stage) for stage in self.stages],
@@ -273,6 +280,7 @@ def describe(program: Program) -> str:
             start = f", start {prop.start}" if prop.start is not None else ""
             promise = ", nonnegative" if prop.nonnegative else ""
             lines.append(f"  {prop.place} {prop.name}: {prop.dtype}{prop.shape} ({prop.role}{start}{promise})")
+    lines += [f"  once, {stage.name}: {line}" for stage in program.setup for line in _describe_stage(stage)]
     lines += [f"  {stage.name}: {line}" for stage in program.stages for line in _describe_stage(stage)]
     control = program.control
     rule = f"{control.max_supersteps}"

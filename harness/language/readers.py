@@ -10,6 +10,11 @@ from harness.language.errors import LanguageError
 from harness.language.expressions import Expression, read
 from harness.language.program import SUPERSTEP, Place, Property
 
+PLACE_OF_ARGUMENT: dict[str, Place] = {
+    "src": "vertex", "dst": "vertex", "v": "vertex", "edge": "edge", "graph": "graph"
+}  # fmt: skip
+# The arguments of edge functions and of vertex functions.
+ARGUMENTS: dict[str, tuple[str, ...]] = {"edge": ("src", "dst", "edge", "graph"), "vertex": ("v", "graph")}
 _ARGUMENTS_OF_PLACE: dict[Place, str] = {"vertex": "src, dst or v", "edge": "edge", "graph": "graph"}
 
 

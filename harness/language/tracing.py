@@ -9,11 +9,12 @@ from typing import Any, Literal, NoReturn
 
 from harness.language.criterion import Criterion
 from harness.language.declarations import Declarations
-from harness.language.directions import ALONG, FORWARD, Along, on_both_directions
+from harness.language.directions import ALONG, Along
 from harness.language.edge_steps import edge_step
 from harness.language.errors import LanguageError, SourceLine
 from harness.language.evaluation import Evaluator
 from harness.language.expressions import Dimension, Expression, Shape, _operand, read, walk
+from harness.language.once import Once, separated
 from harness.language.operators import where
 from harness.language.program import (
     IDENTITY,
@@ -28,24 +29,19 @@ from harness.language.program import (
     GraphReduce,
     Norm,
     Output,
-    Place,
     Program,
     Reducer,
     Stage,
     VertexStep,
     reads,
 )
-from harness.language.readers import EdgeReader, GraphReader, Reader
+from harness.language.readers import ARGUMENTS, PLACE_OF_ARGUMENT, EdgeReader, GraphReader, Reader
 from harness.language.stage_names import line_of, name_of, named_apart
 from harness.language.wellformed import check_edge_step, check_sides, check_without, initial_factor, require_float
 
 __all__ = ["ProgramBuilder", "Reader"]
 
 Function = Callable[..., Any]
-_PLACE_OF_ARGUMENT: dict[str, Place] = {
-    "src": "vertex", "dst": "vertex", "v": "vertex", "edge": "edge", "graph": "graph"
-}  # fmt: skip
-_ARGUMENTS: dict[str, tuple[str, ...]] = {"edge": ("src", "dst", "edge", "graph"), "vertex": ("v", "graph")}
 
 
 @dataclass
@@ -72,6 +68,15 @@ class ProgramBuilder:
         self._results: list[tuple[str, Expression, float]] = []
         self._control = Control()
         self._guard: _Guard | None = None
+        self._once: ProgramBuilder | None = None
+
+    @property
+    def once(self) -> Once:
+        """The recorder of stages that run once, before the first superstep (:mod:`harness.language.once`)."""
+        if self._once is None:
+            self._once = ProgramBuilder(self.name, self.line)
+            self._once._properties = self._properties
+        return Once(self._once)
 
     # properties -------------------------------------------------------------------------------------------------
     def vertex(
@@ -287,9 +292,8 @@ class ProgramBuilder:
         for name, _, _ in self._results:
             if name not in written:
                 raise LanguageError(f"no stage of {self.name} writes the output {name!r}", self.line)
-        if self._outward:
-            self._properties.declare(FORWARD, "edge", (), bool, None)
-            self._stages = on_both_directions(self._stages, self._outward)
+        once = ([], []) if self._once is None else (self._once._stages, self._once._outward)
+        setup, self._stages = separated(once, (self._stages, self._outward), self._properties)
         for stage in self._stages:
             check_without(stage, self._stages)
             if isinstance(stage, EdgeStep):
@@ -298,7 +302,7 @@ class ProgramBuilder:
                 check_sides(stage, self._properties)
         number = Evaluator(_no_read, parameters, 1)
         results = tuple(Output(name, float(number(bound)[0]), floor) for name, bound, floor in self._results)
-        used = {n.attribute for stage in self._stages for n in walk(*stage.expressions()) if n.op == "param"}
+        used = {n.attribute for stage in [*setup, *self._stages] for n in walk(*stage.expressions()) if n.op == "param"}
         used |= {self._control.tolerance}
         program = Program(
             self.name,
@@ -307,6 +311,7 @@ class ProgramBuilder:
             self._control,
             results,
             {name: value for name, value in parameters.items() if name in used},
+            named_apart(setup),
         )
         if self._control.norm == "sum" and Criterion.of(program) is None:
             raise LanguageError(
@@ -320,7 +325,7 @@ class ProgramBuilder:
     def _trace(self, function: Function, kind: str) -> Any:
         if not inspect.isfunction(function):
             raise LanguageError(f"a stage or a guard is a plain function, not {function!r}")
-        allowed = _ARGUMENTS[kind]
+        allowed = ARGUMENTS[kind]
         arguments = []
         for name in inspect.signature(function).parameters:
             if name not in allowed:
@@ -329,7 +334,7 @@ class ProgramBuilder:
                     line_of(function),
                 )
             reader = {"edge": EdgeReader, "graph": GraphReader}.get(name, Reader)
-            arguments.append(reader(name, _PLACE_OF_ARGUMENT[name], self._properties))
+            arguments.append(reader(name, PLACE_OF_ARGUMENT[name], self._properties))
         return function(*arguments)
 
     def _value(self, function: Function, kind: str) -> Expression:

@@ -7,7 +7,7 @@ import pytest
 
 from harness.campaign import inputs_cache
 from harness.campaign.fingerprint import Fingerprint
-from harness.campaign.inputs_cache import inputs_for, with_hash
+from harness.campaign.inputs_cache import inputs_for, read_only, with_hash
 from harness.language import Inputs
 
 
@@ -110,3 +110,8 @@ def test_mapped_inputs_need_no_fingerprint(made):
     assert Fingerprint(problem)._arrays == {}
     problem.inputs = make()
     assert sorted(Fingerprint(problem)._arrays) == ["input known", "input seed"]
+
+
+def test_a_scalar_of_the_graph_stays_a_scalar():
+    kept = read_only(Inputs({"number": np.float32(3.0)})).properties["number"]
+    assert (kept.shape, float(kept), kept.flags.writeable) == ((), 3.0, False)

@@ -75,10 +75,27 @@ def test_every_built_in_value_is_on_the_page():
     assert {name for name in builtin if f"`{name}`" not in PAGE} == set()
 
 
-def test_the_example_of_both_directions_is_right():
-    source = re.search(r"<!-- example: hits -->\n```python\n(.*?)```", PAGE, re.DOTALL)[1]
+def example(name):
+    """Return what an example of the page defines."""
+    source = re.search(rf"<!-- example: {name} -->\n```python\n(.*?)```", PAGE, re.DOTALL)[1]
     space = {}
     exec(source, space)
+    return space
+
+
+def test_the_example_of_stages_that_run_once_is_right():
+    graph = nx.gnp_random_graph(20, 0.2, seed=3, directed=True)
+    for u, v in graph.edges:
+        graph.edges[u, v]["weight"] = 1.0 + (u + 2 * v) % 3
+    weights = nx.to_numpy_array(graph)
+    steps = np.linalg.matrix_power((weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-9)).T, 3)
+    for engine in ("scipy", "onyx"):
+        result = onyx_harness.run(engine, example("once")["WeightedWalks"], graph, features=4, validate=True)
+        np.testing.assert_allclose(result.answers["share"], steps[:, :4], atol=1e-6)
+
+
+def test_the_example_of_both_directions_is_right():
+    space = example("hits")
     graph = nx.gnp_random_graph(30, 0.15, seed=3, directed=True)
     found = onyx_harness.run("scipy", space["Hubs"], graph, features=2).by_vertex("hub")
     expected, _ = nx.hits(graph)
