@@ -75,11 +75,11 @@ def pinned_array(length: int, dtype: type[np.generic]) -> Any:
         raise EngineFailure(f"CUDA device {device} cannot read host memory in place; run with edges=resident")
     memory = PinnedMemory(length * np.dtype(dtype).itemsize)
     unowned = cupy.cuda.UnownedMemory(memory.pointer, max(1, memory.nbytes), memory, device)
-    return _pinned(cupy.ndarray)(length, dtype, cupy.cuda.MemoryPointer(unowned, 0))
+    return pinned_type(cupy.ndarray)(length, dtype, cupy.cuda.MemoryPointer(unowned, 0))
 
 
 @functools.cache
-def _pinned(base: Any) -> Any:
+def pinned_type(base: Any) -> Any:
     """Return the subclass of CuPy's array, or of the emulated one, for pinned memory."""
 
     class PinnedArray(base):  # type: ignore[misc]  # no type information is published

@@ -61,29 +61,29 @@ class Table(ABC, Generic[Made]):
 class GraphStore:
     """One graph on one device: its structure, and the tables computed from it. Executors share a store.
 
-    ``device``: the index of the device among those of its kind. Raises NotImplementedError for a place that is not
-    built.
+    ``device``: the index of the device among those of its kind. ``advice``: to the driver, for managed edges. Raises
+    NotImplementedError for a place that is not built.
     """
 
-    _stores: ClassVar[WeakValueDictionary[tuple[type, int, Place, int], GraphStore]] = WeakValueDictionary()
+    _stores: ClassVar[WeakValueDictionary[tuple[type, int, Place, int, str], GraphStore]] = WeakValueDictionary()
 
-    def __init__(self, graph: Graph, place: Place = Place.RESIDENT, device: int = 0) -> None:
+    def __init__(self, graph: Graph, place: Place = Place.RESIDENT, device: int = 0, advice: str = "") -> None:
         built = [one.value for one in Place if one in self.places()]
         if place.value not in built:
             raise NotImplementedError(f"place={place.value} is planned; give one that is built: {', '.join(built)}")
-        self.graph, self.place, self.device = graph, place, device
+        self.graph, self.place, self.device, self.advice = graph, place, device, advice
         self._tables: dict[Table[Any], Any] = {}
 
     @classmethod
-    def of(cls, graph: Graph, place: Place = Place.RESIDENT, device: int = 0) -> Self:
+    def of(cls, graph: Graph, place: Place = Place.RESIDENT, device: int = 0, advice: str = "") -> Self:
         """Return the store of a graph on a device: the one that some executor still uses, or a new one.
 
         A store and its arrays exist as long as something refers to it. Raises NotImplementedError as the class does.
         """
-        key = (cls, id(graph), place, device)  # a store refers to its graph, so no other graph has this id meanwhile
+        key = (cls, id(graph), place, device, advice)  # a store refers to its graph, whose id is unique meanwhile
         found = cls._stores.get(key)
         if not isinstance(found, cls):
-            found = cls._stores[key] = cls(graph, place, device)
+            found = cls._stores[key] = cls(graph, place, device, advice)
         return found
 
     @classmethod

@@ -32,14 +32,15 @@ PAPERS = {  # a preset: its algorithms
     "onyx_features": FIVE - {"als"} | {"pagerank", "bfs", "sssp"},
     "cusparse": {"feature_diffusion"},
     "mapped_edges": {"pagerank", "bfs", "feature_diffusion"},
+    "edge_places": {"pagerank", "bfs", "feature_diffusion"},
 }
 FEWER_GRAPHS = {
     "figure_7_3": 2, "simdx_lists": 4, "simdx_filters": 4, "simdx_fusion": 4, "onyx_directions": 2, "onyx_folding": 2,
-    "onyx_tracking": 2, "onyx_features": 1, "cusparse": 2, "mapped_edges": 1,
+    "onyx_tracking": 2, "onyx_features": 1, "cusparse": 2, "mapped_edges": 1, "edge_places": 1,
 }  # fmt: skip
 GRAPHS_OF_THE_THESIS = 8  # of all other presets
 GPU_SCALES = ("full", "stand_ins")  # alternate along the presets; they differ in their graphs and limits only
-GPU_ALONE = ("simdx_filters", "simdx_fusion", "onyx_directions", "cusparse", "mapped_edges")
+GPU_ALONE = ("simdx_filters", "simdx_fusion", "onyx_directions", "cusparse", "mapped_edges", "edge_places")
 OTHERS = {  # a preset: its device, and its number of cells with all engines installed
     "originals": ("cuda", 16),
     "memory_counters": ("cuda", 27),
@@ -113,9 +114,12 @@ LARGE = [name for number, name in enumerate(PAPERS) if number % 4 < 2]
     "name", [pytest.param(name, marks=() if name in LARGE else (pytest.mark.full,)) for name in PAPERS]
 )
 def test_a_preset_of_a_paper_has_a_column_for_every_cell_of_a_gpu(plan, name):
-    one = {"onyx_tracking": "pagerank", "cusparse": "diffusion", "mapped_edges": "diffusion"}.get(
-        name, "bfs" if name.startswith("simdx_f") else "thesis_lp"
-    )
+    one = {
+        "onyx_tracking": "pagerank",
+        "cusparse": "diffusion",
+        "mapped_edges": "diffusion",
+        "edge_places": "diffusion",
+    }.get(name, "bfs" if name.startswith("simdx_f") else "thesis_lp")
     scale = GPU_SCALES[list(PAPERS).index(name) % 2]
     large = plan(f"+experiment={name}", f"scale={scale}", f"algorithm={one}", *features(name))
     has_a_column_for_every_cell(name, large, "cuda")

@@ -47,6 +47,13 @@ def test_every_superstep_of_streamed_edges_is_right(schedule, name, device, monk
     check(schedule, name, device)
 
 
+@pytest.mark.parametrize("advice", ["read_mostly", "accessed_by", "prefetch", "none"])
+@pytest.mark.parametrize("schedule", ["pull-edges", "gunrock"])
+def test_every_superstep_of_managed_edges_is_right(schedule, advice, device, monkeypatch):
+    place_edges(schedule, monkeypatch, edges="managed", advice=advice)
+    check(schedule, "sssp", device)
+
+
 def test_streamed_edges_take_two_windows_of_the_device(device, monkeypatch):
     import cupy
 

@@ -45,7 +45,7 @@ schedules = st.builds(
     direction=st.sampled_from(("push", "pull")),
     dense_share=st.none() | st.floats(0.0, 1.0),
     pipeline=st.none() | st.booleans(),
-    edges=st.none() | st.sampled_from(("resident", "mapped", "streamed")),
+    edges=st.none() | st.sampled_from(("resident", "mapped", "streamed", "managed")),
     **{name: st.none() | st.sampled_from(VALUES[name]) for name in VALUES},
 )
 facts = st.builds(GraphFacts, st.integers(0, 2**31), st.integers(0, 2**40), st.integers(0, 2**31))
@@ -67,6 +67,7 @@ def test_resolving_is_idempotent_and_pure_and_fills_in_every_option(schedule, al
     chosen = {name: value for name, value in asdict(found).items() if before[name] is None}
     assert asdict(found) == before | chosen
     assert chosen.pop("edges", "resident") == "resident"
+    assert chosen.pop("advice") == ("read_mostly" if schedule.edges == "managed" else None)
     assert chosen.pop("window_mb") == (32 if schedule.edges == "streamed" else None)
     if device == "cuda":
         assert None not in chosen.values()

@@ -228,9 +228,22 @@ def test_schedules_that_cannot_stream_edges_are_refused_by_name_on_gpus(name, op
     assert "of this schedule does not work on consecutive vertices; give edges=mapped" in answer.reason
 
 
-@pytest.mark.parametrize("edges", ["managed", "sharded", "host"])
+@pytest.mark.parametrize("name", ["onyx", "gunrock", "tigr", "simdx"])
+def test_managed_edges_are_refused_by_name_on_the_cpu(name):
+    answer = new_engine(name, {"edges": "managed"}).supports(
+        program("pagerank"), edges_and_loops(), 1, Device(threads=1)
+    )  # fmt: skip
+    assert answer == No("edges=managed is for GPUs; give one of resident, mapped, streamed on the CPU")
+
+
+def test_advice_needs_managed_edges():
+    with pytest.raises(ScheduleError, match="advice=prefetch applies only to edges=managed"):
+        new_engine("tigr", {"edges": "mapped", "advice": "prefetch"})
+
+
+@pytest.mark.parametrize("edges", ["sharded", "host"])
 def test_places_that_are_not_built_are_no_values_of_the_option(edges):
-    with pytest.raises(ScheduleError, match=f"edges='{edges}': give one of resident, mapped, streamed"):
+    with pytest.raises(ScheduleError, match=f"edges='{edges}': give one of resident, mapped, streamed, managed"):
         schedule_from_options(SPECS["tigr"], {"edges": edges})
 
 

@@ -15,8 +15,8 @@ from harness.lowering.graph_store import Array, GraphStore, Structure, Table
 class HostStore(GraphStore):
     """One graph on the CPU. ``edges``: the place of the arrays with a row for every edge."""
 
-    def __init__(self, graph: Graph, place: Place = Place.RESIDENT, device: int = 0) -> None:
-        super().__init__(graph, place, device)
+    def __init__(self, graph: Graph, place: Place = Place.RESIDENT, device: int = 0, advice: str = "") -> None:
+        super().__init__(graph, place, device, advice)
         self.edges = PLACES[place]()
         self._placed: dict[object, Array] = {}
 

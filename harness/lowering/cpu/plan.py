@@ -15,6 +15,7 @@ from harness.language.program import Stage, reads
 from harness.lowering.buffers import ORDERS, Holds
 from harness.lowering.cpu.active_sources import Frontier
 from harness.lowering.cpu.buffers import CpuBuffer
+from harness.lowering.cpu.edge_places import PLACES
 from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.cpu.module_source import module_source
@@ -185,6 +186,9 @@ class PlanDraft:
         if twice:
             return No(f"{setting.program.name}: two kernels are called {twice!r}; rename a stage")
         self._add_properties()
+        if placement.place not in PLACES:
+            built = ", ".join(place.value for place in PLACES)
+            return No(f"edges={placement.place.value} is for GPUs; give one of {built} on the CPU")
         windows = Windows.of(placement, setting.facts, setting.ids, self._buffers.values())
         refused = windows.refusal(setting.program, setting.facts, self._tables)
         if refused:

@@ -8,7 +8,7 @@ from typing import Any
 from harness.edge_places import Place
 from harness.graph import Graph
 from harness.lowering.cuda.buffers import CudaBuffer
-from harness.lowering.cuda.edge_places import PLACES, filled
+from harness.lowering.cuda.edge_places import PLACES, ManagedEdges, filled
 from harness.lowering.graph_store import Array, GraphStore, Structure
 
 
@@ -20,9 +20,9 @@ class DeviceStore(GraphStore):
     detaches.
     """
 
-    def __init__(self, graph: Graph, place: Place = Place.RESIDENT, device: int = 0) -> None:
-        super().__init__(graph, place, device)
-        self.edges = PLACES[place]()
+    def __init__(self, graph: Graph, place: Place = Place.RESIDENT, device: int = 0, advice: str = "") -> None:
+        super().__init__(graph, place, device, advice)
+        self.edges = PLACES[place]() if place is not Place.MANAGED else ManagedEdges(advice)
         self._arrays: dict[tuple[object, str, str], Any] = {}
         self._staged: dict[tuple[object, str, str], Array] = {}
         self._users = 0

@@ -119,6 +119,7 @@ class PlanDraft:
             combined=self.combined,
             place=placement.place,
             windows=windows,
+            advice=placement.advice,
             buffers=buffers,
             sides=setting.sides,
             many_edges=setting.many_edges,

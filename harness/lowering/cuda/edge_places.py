@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from harness.device.host_memory import pinned_array
+from harness.device.managed_memory import managed_array
 from harness.edge_places import Place
 from harness.lowering.cuda.buffers import CudaBuffer
 from harness.lowering.cuda.calls import Call, Replay, recorded
@@ -127,6 +128,29 @@ def filled(length: int, dtype: type[np.generic]) -> Any:
     return cupy.full(length + SLACK // np.dtype(dtype).itemsize, np.nan if dtype is np.float32 else 0, dtype)
 
 
+class ManagedEdges(EdgePlace):
+    """Managed memory, no more than the device has free: the comparison of EMOGI (Min et al. 2020, sec. 5.1)."""
+
+    writable = False
+
+    def __init__(self, advice: str = "none") -> None:
+        self.advice = advice
+
+    def upload(self, values: Array) -> Any:
+        """Return a managed copy. Raises MemoryError."""
+        array = managed_array(values.size, values.dtype.type, self.advice)
+        array.set(values)
+        return array
+
+    def empty(self, length: int, dtype: type[np.generic]) -> Any:
+        """Return a managed array with undetermined values. Raises MemoryError."""
+        return managed_array(length + SLACK // np.dtype(dtype).itemsize, dtype, self.advice)
+
+    def device_bytes(self, buffers: Iterable[CudaBuffer]) -> int:
+        """Return the bytes of the buffers, since all pages may move to the device."""
+        return sum(buffer.nbytes for buffer in buffers)
+
+
 class StreamedEdges(MappedEdges):
     """Page-locked memory of the host, from which windows are copied (:mod:`harness.lowering.cuda.streamed`)."""
 
@@ -141,4 +165,5 @@ class StreamedEdges(MappedEdges):
 
 PLACES: Mapping[Place, type[EdgePlace]] = {
     Place.RESIDENT: ResidentEdges, Place.MAPPED: MappedEdges, Place.STREAMED: StreamedEdges,
+    Place.MANAGED: ManagedEdges,
 }  # fmt: skip

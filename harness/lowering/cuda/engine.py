@@ -102,11 +102,14 @@ class CudaEngine(Engine):
         with phases("lower"):
             self.generate(program, graph, features, device)
         with phases("transform"):
-            self._executor = self.executor_type(self.planned, DeviceStore.of(graph, self.planned.place, device.index))
+            self._executor = self.executor_type(self.planned, self._store(graph, device))
             self._executor.stage()
         with phases("compile"):
             self._executor.compile()
         self._built = program, graph, features, device
+
+    def _store(self, graph: Graph, device: Device) -> DeviceStore:
+        return DeviceStore.of(graph, self.planned.place, device.index, self.planned.advice)
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Build, load the kernels, upload. Raises DeviceUnavailable, CompilationFailed, MemoryError, EngineFailure."""

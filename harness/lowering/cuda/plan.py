@@ -61,7 +61,8 @@ class CudaPlan:
     ``schedule``: with every option filled in. ``fingerprint``: of the lowered program. ``groups``: the names of the
     stages of each kernel. ``launches``: of a superstep, in order. ``measuring``: launches that measure movement.
     ``combined``: the work of a kernel that runs whole supersteps. ``tracking_policy``: when a change-driven run tracks
-    changes; None: always. ``place``: of the edge arrays. ``windows``: those of streamed ones. ``buffers``: sorted by
+    changes; None: always. ``place``: of the edge arrays. ``windows``: those of streamed ones.
+    ``advice``: to the driver, for managed ones. ``buffers``: sorted by
     name. ``templates``: the folder of the headers that ``source`` includes. ``threads``: of a block. Plans that compare
     equal run equally; ``program`` and ``tracking``, which have no equality, are determined by the other fields.
     """
@@ -80,6 +81,7 @@ class CudaPlan:
     combined: Combined | None
     place: Place
     windows: Windows
+    advice: str
     buffers: tuple[CudaBuffer, ...]
     sides: tuple[Bounds, ...]
     many_edges: bool
@@ -122,7 +124,7 @@ class CudaPlan:
     @property
     def host_bytes(self) -> int:
         """The page-locked host memory of the buffers, in bytes."""
-        on_host = self.place is not Place.RESIDENT
+        on_host = self.place in (Place.MAPPED, Place.STREAMED)
         return sum(buffer.nbytes for buffer in self.buffers if on_host and buffer.of_edges)
 
     @property
