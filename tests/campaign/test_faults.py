@@ -163,19 +163,22 @@ def test_a_full_disk_is_reported_and_records_stay(on_its_own_disk, command, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["entries", "graphs", "references"])
-def test_a_cache_that_cannot_be_written_ends_the_sweep_and_blames_no_cell(command_here, tmp_path, part):
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / part).touch()  # a file in the place of the folder
-    sweep = (*CELL, "engine=fake_right,fake_wrong")
-    finished = command_here(*sweep, env={"ONYX_HARNESS_CACHE": str(tmp_path / "cache")})
-    assert finished.returncode == 2
-    [error] = finished.stderr.splitlines()
-    assert f"error: {tmp_path / 'cache'}: the cache cannot be written (" in error
-    assert "free some space or set ONYX_HARNESS_CACHE; existing records are kept" in error
-    assert not records(tmp_path / "results")
-    (tmp_path / "cache" / part).unlink()
-    again = command_here(*sweep, env={"ONYX_HARNESS_CACHE": str(tmp_path / "cache")})
+def test_a_cache_that_cannot_be_written_ends_the_sweep_and_blames_no_cell(command_here, tmp_path):
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    sweep, environment = (*CELL, "engine=fake_right,fake_wrong"), {"ONYX_HARNESS_CACHE": str(cache)}
+    for part in ("entries", "graphs", "references"):
+        if (cache / part).exists():
+            shutil.rmtree(cache / part)
+        (cache / part).touch()  # a file in the place of the folder
+        finished = command_here(*sweep, env=environment)
+        assert finished.returncode == 2, part
+        [error] = finished.stderr.splitlines()
+        assert f"error: {cache}: the cache cannot be written (" in error
+        assert "free some space or set ONYX_HARNESS_CACHE; existing records are kept" in error
+        assert not records(tmp_path / "results")
+        (cache / part).unlink()
+    again = command_here(*sweep, env=environment)
     assert again.returncode == 1
     assert {name: record["outcome"] for name, record in records(tmp_path / "results").items()} == {
         "fake_right": "ok", "fake_wrong": "wrong",

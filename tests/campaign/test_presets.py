@@ -76,6 +76,7 @@ TASKS = {  # a preset: its reduced settings, the metrics in its table, and their
     "roads": (["graph=grid", "graph.rows=32", "graph.columns=32"], {"reached": (0.7, 1.0), "farthest": (20.0, 99.0)}),
 }
 LINEAR = ("ranking", "multimodal")  # tasks whose programs are sparse matrix products
+MEASURED_ELSEWHERE = (*LINEAR, "ratings", "stereo")  # their algorithms' tests check the quality of the same tasks
 
 
 @pytest.mark.parametrize("name", sorted(TASKS))
@@ -205,9 +206,8 @@ def test_the_page_lists_every_preset():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    # The quality of those marked full is that of the tests of their algorithms.
     "name",
-    [pytest.param(name, marks=(pytest.mark.full,) if name in LINEAR else ()) for name in TASKS],
+    [pytest.param(name, marks=(pytest.mark.full,) if name in MEASURED_ELSEWHERE else ()) for name in TASKS],
 )
 def test_a_small_version_ends_with_the_quality_of_its_task(command_here, tmp_path, name):
     smaller, wanted = TASKS[name]
