@@ -100,6 +100,7 @@ class LonestarCudaEngine(CudaEngine):
         arrays["stamps"] = cupy.full(2 * graph.num_edges, 2**32 - 1, np.uint32)
         arrays["counters"] = cupy.zeros(graph.num_vertices, np.uint32)
         arrays["taking"].fill(1)
+        executor.wait()
         executor.checks_locks = True
         try:
             self.run(1)
@@ -108,6 +109,7 @@ class LonestarCudaEngine(CudaEngine):
             executor.checks_locks = False
             arrays.update(kept)
             arrays["taking"].fill(0)
+            executor.wait()
         return found[0].reshape(-1, 2), found[1]
 
     @property

@@ -72,6 +72,7 @@ class LonestarExecutor(CudaExecutor):
         for name in ("taking", "sizes", "arrivals", "locks"):
             if name in self.arrays:
                 self.arrays[name].fill(0)
+        self.wait()
 
     def _launch(self, kernel: CudaKernel, first: int, last: int, blocks: int, *, together: bool = False) -> None:
         """Queue a kernel; ``together``: its blocks wait for each other, and must all be resident."""

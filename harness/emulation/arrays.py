@@ -28,6 +28,15 @@ class DeviceArray(np.ndarray[Any, Any]):
         """The address as ``data.ptr``, as CuPy gives it."""
         return types.SimpleNamespace(ptr=self.__array_interface__["data"][0])
 
+    def __setitem__(self, place: Any, values: Any) -> None:
+        Order.written()
+        super().__setitem__(place, values)
+
+    def fill(self, value: Any) -> None:
+        """Set all elements."""
+        Order.written()
+        super().fill(value)
+
     def set(self, values: NDArray[Any]) -> None:
         """Copy values from the host."""
         self[...] = values
@@ -166,6 +175,35 @@ def memory_info() -> tuple[int, int]:
     return available, total
 
 
+class Order:
+    """The order of work on the default stream and on a stream of a run, which does not wait for it.
+
+    ``streams``: entered streams, the current one last. ``pending``: whether the host has written to the device on the
+    default stream since it waited for the device.
+    """
+
+    streams: ClassVar[list[object]] = []
+    pending: ClassVar[bool] = False
+
+    @staticmethod
+    def written() -> None:
+        """Note a write by the host."""
+        Order.pending = Order.pending or not Order.streams
+
+    @staticmethod
+    def unordered() -> bool:
+        """Return whether a launch now may begin before writes by the host are done."""
+        return bool(Order.streams) and Order.pending
+
+
+class EmulatedDevice(Quiet):
+    """The device."""
+
+    def synchronize(self) -> None:
+        """Wait for all work."""
+        Order.pending = False
+
+
 class Graph:
     """The launches recorded while a stream was captured."""
 
@@ -203,6 +241,13 @@ class Stream(Quiet):
         self.ptr = id(self)
         Stream.known[self.ptr] = self
 
+    def __enter__(self) -> Self:
+        Order.streams.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        Order.streams.remove(self)
+
     def wait_event(self, event: Event) -> None:
         """Do what was queued before the event on its stream."""
         for stream in list(Stream.known.values()):
@@ -227,7 +272,7 @@ def cupy_of(module: type) -> types.ModuleType:
     """Return a substitute for the module ``cupy``, as far as engines use it; ``module`` loads compiled kernels."""
     cupy = types.ModuleType("cupy")
     cuda = types.SimpleNamespace(
-        Stream=Stream, Event=Event, Device=Quiet, alloc_pinned_memory=bytearray, get_current_stream=Stream,
+        Stream=Stream, Event=Event, Device=EmulatedDevice, alloc_pinned_memory=bytearray, get_current_stream=Stream,
         function=types.SimpleNamespace(Module=module), runtime=Runtime(), UnownedMemory=UnownedMemory,
         MemoryPointer=Pointer,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from typing import Any
 
 from harness.atomic_write import write_whole
 from harness.device.compilation import cache_folder
-from harness.emulation.arrays import DeviceArray, Stream
+from harness.emulation.arrays import DeviceArray, Order, Stream
 
 COMPILER = "g++"
 OLDEST = 11  # the first version that distinguishes volatile accesses
@@ -86,7 +86,13 @@ class Kernel:
         self, grid: tuple[int, ...], block: tuple[int], arguments: Sequence[Any], shared_mem: int = 0,
         enable_cooperative_groups: bool = False,
     ) -> None:  # fmt: skip
-        """Launch the kernel. Raises EmulationError if it fails (see runtime.cpp) or has written beside an array."""
+        """Launch the kernel.
+
+        Raises EmulationError if it fails (see runtime.cpp), has written beside an array, or is not ordered after writes
+        by the host.
+        """
+        if Order.unordered():
+            raise EmulationError(f"{self.name} does not wait for writes on the default stream; synchronize the device")
         if Stream.captured is None:
             self._run(grid, block, arguments, shared_mem, enable_cooperative_groups)
         else:

@@ -7,6 +7,7 @@ import pytest
 
 from harness.contract import Phases
 from harness.emulation.arrays import Stream
+from harness.emulation.compiler import EmulationError
 from harness.language import trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
@@ -132,3 +133,15 @@ def test_a_run_counts_its_launches_and_its_atomic_additions(schedule, adds, emul
     assert found.adds == adds * statistics.edges
     assert statistics.edges >= graph.num_edges
     engine.close()
+
+
+def test_a_launch_that_does_not_wait_for_writes_of_the_host_is_found(emulated, monkeypatch):
+    program, graph = program_named("own_aggregate"), edges_and_loops()
+    with monkeypatch.context() as broken:
+        broken.setattr(cuda.CudaExecutor, "wait", staticmethod(lambda: None))
+        engine = prepared("pull", program, graph, 1, emulated)
+        engine.reset(inputs_for(program, graph, 1))
+        with pytest.raises(EmulationError, match="synchronize the device"):
+            engine.run(1)
+    engine.reset(inputs_for(program, graph, 1))
+    assert engine.run(1).supersteps

@@ -90,6 +90,7 @@ def test_an_edge_whose_end_is_locked_is_left_alone(order, emulated):
     engine.reset(inputs)
     before, held = engine.values("x"), 5
     engine.executor.arrays["locks"][held] = 1
+    engine.executor.wait()
     with pytest.raises(EngineFailure, match="left held"):
         engine.run(1)
     after = engine.values("x")

@@ -7,7 +7,7 @@ import pytest
 
 from harness.graph.generators import grid, rmat
 from harness.language import trace
-from harness.language.validation import compare
+from harness.language.validation import relative_error
 from tests.engines.cuda_schedules import SCHEDULES
 from tests.engines.problems import ALGORITHMS, problem, program
 from tests.engines.test_cuda import prepared
@@ -89,8 +89,9 @@ def test_the_answers_of_many_blocks(name, way, kind, device, monkeypatch):
         wanted, found = launched.run(2000), persistent.run(2000)
         if name in EXACT:
             check_statistics(found, wanted, exact=True)
-        expected = {output: launched.values(output) for output in program_.outputs}
-        judged = compare(program_, {output: persistent.values(output) for output in expected}, expected)
-        assert judged.ok, judged.detail
+        for result in program_.results:
+            values, expected = persistent.values(result.name), launched.values(result.name)
+            # Changes below the tolerance are not sent: far vertices may have a rank of 1e-30 in one of the runs.
+            assert (relative_error(values, expected, floor=1e-9) <= result.bound).all()
     for engine in (launched, persistent):
         engine.close()

@@ -54,13 +54,11 @@ class SimdxExecutor(PersistentExecutor):
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> None:
         """Reset all properties to their initial state, and list the active vertices."""
         super().reset(inputs, state)
-        import cupy
-
         if not isinstance(self.active, str):
             self.filters = []  # for figs. 7 and 11
             active = start_tasks(self.active, self.plan, self.store, self.arrays)
             self.state.note(active=active)
-            cupy.cuda.Device().synchronize()
+            self.wait()
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps.

@@ -117,8 +117,6 @@ class CudaExecutor:
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> None:
         """Set the whole state to the start of a run: all vertices are dirty and active."""
-        import cupy
-
         assert self.memory is not None, "allocate() comes first"
         run = self.run_in_progress
         self.memory.reset(inputs, state)
@@ -133,6 +131,13 @@ class CudaExecutor:
         run.observer = policy.observer(self.state, everything=True) if policy else None
         self.state.set(frontier, **start_fields(self.plan, self.store.graph, state))
         run.done, run.settled = 0, False
+        self.wait()
+
+    @staticmethod
+    def wait() -> None:
+        """Wait until the device is set: the stream of a run does not wait for writes of the host."""
+        import cupy
+
         cupy.cuda.Device().synchronize()
 
     def _all_propagated(self, group: FoldGroup) -> None:
@@ -165,6 +170,7 @@ class CudaExecutor:
             run.observer = plan.tracking_policy.observer(self.state, everything=False)
         active = int(np.count_nonzero(stale | senders))
         self.state.set(frontier, active=active, rebuilding=0, may_pause=0)
+        self.wait()
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps.

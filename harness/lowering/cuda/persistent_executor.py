@@ -102,8 +102,8 @@ class PersistentExecutor(CudaExecutor):
         """
         super().reset(inputs, state)
         if self.plan.combined:
-            self._all_on_the_device()
             self._set_bounds()
+            self._all_on_the_device()
 
     def begin_with(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
         """Begin a run with few vertices, after :meth:`reset`."""
@@ -113,11 +113,9 @@ class PersistentExecutor(CudaExecutor):
 
     def _all_on_the_device(self) -> None:
         """Leave it to the device when tracking pauses: a persistent kernel contains the steps of both kinds."""
-        import cupy
-
         self.run_in_progress.observer = None
         self.state.note(may_pause=1)
-        cupy.cuda.Device().synchronize()
+        self.wait()
 
     def _set_bounds(self) -> None:
         """Set the bounds of the work of every step of the kernel that runs whole supersteps."""
