@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -131,6 +132,19 @@ def test_the_peak_memory_stays_within_a_quarter_of_the_edges():
     engine.reset(algorithm.inputs(graph, FEATURES))
     engine.run(SUPERSTEPS)
     assert found["total"] == float(engine.values("distance").sum(dtype=np.float64))
+
+
+@pytest.mark.full
+def test_a_whole_process_stays_within_a_quarter_of_the_files():
+    """1.3 GB of files, and a process whose resident memory, with that of Python and the compiler, is a quarter."""
+    graph = regular(1 << 18, 240)
+    folder = store(graph)
+    try:
+        files = sum(file.stat().st_size for file in folder.glob("*.npy"))
+        found = measured(graph, regular(512, 8), 8)
+    finally:
+        shutil.rmtree(folder)
+    assert found["peak"] <= files / 4
 
 
 def test_the_plan_prices_windows_instead_of_edges():
