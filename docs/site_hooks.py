@@ -74,7 +74,7 @@ def inside(markdown: str, place: str) -> str:
         image, label, target = found.groups()
         name, hash_, anchor = target.partition("#")
         path = Path(*_plain(folder / name))
-        if "://" in target or not name or path.parts[0] == "docs":
+        if "://" in target or not name or (path.parts[0] == "docs" and path.suffix != ".py"):
             return found[0]
         page = PAGE_OF.get(str(path))
         return f"{image}[{label}]({'../' * place.count('/')}{page}{hash_}{anchor})" if page else label

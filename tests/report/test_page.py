@@ -230,7 +230,7 @@ OVERLAPS = """() => {
 def test_labels_of_charts_keep_apart(opened, file, size):
     page = opened(file, size)
     page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true; })")
-    assert page.locator(".chart").count() == 2 + 2 * 7
+    assert page.locator(".chart").count() == 2 + 3 * 7
     assert page.evaluate(OVERLAPS) == []
 
 

@@ -11,8 +11,9 @@ from harness.records import write_record
 from harness.records.store import RECORD_FILE
 from harness.report.layout import Layout
 from harness.report.page import PAGE_FILE, render_page, write_page
+from harness.report.page.samples import over_samples
 from tests.report.conftest import LAPTOP, PHONE
-from tests.report.sweeps import cell
+from tests.report.sweeps import cell, failed
 
 LAYOUT = Layout.from_plain(
     {
@@ -113,3 +114,32 @@ def test_a_page_without_a_layout_begins_with_the_standing():
     page = render_page(records(), "slow")
     assert 'id="preset"' not in page
     assert page.index('id="standing"') > 0
+
+
+def test_all_samples_are_drawn_on_one_axis():
+    slow, fast = cell("slow", "ring", "flood", 8, 0.04), cell("fast", "ring", "flood", 8, 0.01)
+    chart = over_samples([slow, fast, failed("close", "ring", "flood", 8, "crashed", "SIGSEGV")])
+    assert [(strip.label, strip.told) for strip in chart.strips] == [
+        ("slow", "7 samples, 38 ms to 42 ms"),
+        ("fast", "7 samples, 9.5 ms to 10.5 ms"),
+    ]
+    marks = [[float(mark.split(",")[0]) for mark in strip.path.split("M")[1:]] for strip in chart.strips]
+    assert [len(one) for one in marks] == [3, 3]  # of the same length as the number of different samples
+    assert max(marks[0]) == chart.width - 1
+    assert min(marks[1]) == 1
+    assert max(marks[1]) < min(marks[0])
+
+
+def test_equal_samples_are_not_drawn():
+    same = cell("slow", "ring", "flood", 8, 0.04)
+    same["solve"]["samples"] = [0.04] * 7
+    assert over_samples([same]) is None
+    assert over_samples([]) is None
+
+
+def test_many_samples_are_thinned():
+    many = cell("slow", "ring", "flood", 8, 0.04)
+    many["solve"]["samples"] = [0.001 * 1.01**n for n in range(1000)]
+    (strip,) = over_samples([many]).strips
+    assert strip.told.startswith("1000 samples")
+    assert strip.path.count("M") <= 200

@@ -202,11 +202,12 @@ def over_phases(records: Sequence[Record]) -> BarChart | None:
             spent += part
         solve = dict(phases).get("solve")
         told_total = seconds(total) if solve is None else f"{seconds(total)}, solve {seconds(solve)}"
-        bars.append(Bar(_fitting(engine_label(record)), told_total, 13 + place * _BAR_STEP, tuple(segments)))
+        bars.append(Bar(fitting(engine_label(record)), told_total, 13 + place * _BAR_STEP, tuple(segments)))
     return BarChart("Seconds of every phase", tuple(bars), height=len(bars) * _BAR_STEP)
 
 
-def _fitting(label: str) -> str:
+def fitting(label: str) -> str:
+    """Return a label that fits into the width of a drawing."""
     return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
 
 

@@ -21,6 +21,7 @@ from harness.report.page.heat import block_title, heat_map
 from harness.report.page.laid_out import laid_out_table
 from harness.report.page.links import NO_LINKS, Links
 from harness.report.page.metric_charts import metric_charts
+from harness.report.page.samples import StripChart, over_samples
 from harness.report.series import (
     Comparison,
     Standing,
@@ -51,6 +52,7 @@ class Close:
     verdict: str
     activity: LineChart | None
     phases: BarChart | None
+    samples: StripChart | None
 
 
 def page_model(
@@ -170,7 +172,8 @@ def _close(group: Comparison, styles: Mapping[str, int], several: bool) -> Close
         over = f", {times(found.value)} over the baseline" if found is not None and found.decided else ""
         verdict = f"fastest: {engine_label(best)}{over}"
     title = f"{block_title(group.block, several)} · k = {group.features}"
-    return Close(title, verdict, over_supersteps(group.records, styles), over_phases(group.records))
+    return Close(title, verdict, over_supersteps(group.records, styles), over_phases(group.records),
+                 over_samples(group.records))  # fmt: skip
 
 
 def _failure(failure: Failure) -> dict[str, Any]:
