@@ -53,7 +53,8 @@ class Policy:
     # that vertices with out-edges are skipped has a part in it). Other numbers are not on record.
     blocks_of_reduction: int = 1024
 
-    # Edges below which one launch runs all supersteps. No measurement is on record: 0 until there is one.
+    # Edges below which one launch runs all supersteps. 0: never, since only a few synthetic
+    # graphs were measured (docs/onyx-on-cuda.md).
     persistent_edges: int = 0
     # Threads of a persistent kernel that must fit on a multiprocessor: with one feature; with several; with long rows,
     # updates of edges or sums of matrices. The most for which kernels of the built-in algorithms do not spill.
