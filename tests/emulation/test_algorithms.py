@@ -39,7 +39,7 @@ TODAY = (
     ("belief_propagation", "pull-edges", 8), ("belief_propagation", "push", 3), ("label_propagation", "pull", 33),
     ("label_propagation", "changes-push-edges", 8), ("pagerank", "tigr", 1), ("pagerank", "gunrock", 1),
     ("bfs", "simdx", 1), ("bfs", "gunrock-merge-path", 3), ("kcore", "changes-pull-edges", 1),
-    ("kcore", "simdx-lists", 1), ("als", "pull", 3), ("als", "push-loops", 3),
+    ("kcore", "simdx-lists", 1), ("als", "pull", 3), ("als", "push-loops", 3), ("hits", "changes-push-edges", 3),
 )  # fmt: skip
 
 
