@@ -114,6 +114,7 @@ def algorithms():
     from harness.algorithms.belief_propagation import BeliefPropagation
     from harness.algorithms.bfs import BFS
     from harness.algorithms.components import Components
+    from harness.algorithms.hits import HITS
     from harness.algorithms.kcore import KCore
     from harness.algorithms.label_propagation import LabelPropagation
     from harness.algorithms.manifold_ranking import ManifoldRanking
@@ -125,7 +126,7 @@ def algorithms():
         "label_propagation": LabelPropagation(seeds="random"), "pagerank": PageRank(), "als": ALS(sides="all"),
         "bfs": BFS(), "sssp": SSSP(), "components": Components(), "kcore": KCore(core=6),
         "belief_propagation": BeliefPropagation(damping=0.3), "manifold_ranking": ManifoldRanking(),
-        "multimodal": Multimodal(),
+        "multimodal": Multimodal(), "hits": HITS(),
     }  # fmt: skip
 
 
