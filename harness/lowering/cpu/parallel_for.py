@@ -22,11 +22,11 @@ when it is free (divide the work into 8 to 16 parts per thread, of equal numbers
 parts that raised an exception: 0 unless the kernel contains `raise`. A worker continues with its other parts.
 
 Only the driver needs `cache=True` and a signature: the kernel is compiled into it. `_nrt=False` omits reference counts,
-which a kernel that allocates no array does not need. `threads` is at most
-`numba.get_num_threads()`. Measured with 20 array arguments: compiled in 0.38 s (`parallel=True` and `prange`: 0.81
-s), read from the cache in 14 ms (15 ms), a whole call from Python 2.0 us (2.2 us) on one thread and, on two that are
-otherwise idle, 3.0 us, or 2.4 us dynamic (3.4 us). If other programs use the processors, a launch can wait for a time
-slice of some ms.
+which a kernel that allocates no array does not need. `threads` is at most `numba.get_num_threads()`.
+
+Measured with 20 array arguments: compiled in 0.35 s (`parallel=True` and `prange`: 0.58 s), read from the cache in 14
+ms (15 ms), a whole call from Python 2.0 us (2.2 us) on one thread and, on two that are otherwise idle, 3.0 us, or 2.4
+us dynamic (3.4 us). If other programs use the processors, a launch can wait for a time slice of some ms.
 """
 
 # mypy: allow-untyped-calls, allow-untyped-decorators, no-warn-return-any
