@@ -10,7 +10,6 @@ from harness.records import Mark
 from harness.records.compaction import query
 from harness.records.floor import Rates, Work, floor_of
 from harness.records.store import write_record
-from harness.report.page.cells import COLUMNS
 from harness.report.page.model import page_model
 from harness.report.summary import show_sweep
 from harness.report.units import percent
@@ -34,7 +33,7 @@ def test_a_sweep_without_floors_has_no_such_column(capsys):
 
 def test_the_page_shows_the_share_and_the_largest_term():
     model = page_model([record("fast", floor=FLOOR)], None, 1)
-    place = [column.title for column in COLUMNS].index("floor")
+    place = [column.title for column in model["columns"]].index("floor")
     entry = model["rows"][0]["entries"][place]
     assert (entry.text, entry.value, entry.aside) == ("37 %", pytest.approx(0.37), "bytes")
     assert "cannot be exceeded" in model["floor"]
