@@ -18,11 +18,27 @@ from harness.algorithms.ratings import (
     training,
 )
 from harness.contract import option
-from harness.language import Algorithm, Expression, Inputs, InvalidInput, K, ProgramBuilder, Reader, dot, mean, sqrt
+from harness.language import (
+    Algorithm,
+    Expression,
+    Inputs,
+    InvalidInput,
+    K,
+    ProgramBuilder,
+    Reader,
+    dot,
+    mean,
+    sqrt,
+    total,
+    where,
+)
 
 if TYPE_CHECKING:
     from harness.graph import Graph
     from harness.language.algorithm import Values
+
+RATES = ("power", "adagrad", "twin")
+SLOW = 8  # features with the first rate of rates=twin; LIBMF's alignment of rows, in float32
 
 
 class SGDMatrixFactorisation(Algorithm):
@@ -34,10 +50,14 @@ class SGDMatrixFactorisation(Algorithm):
 
     ``rates=power``: s = alpha / (1 + beta t^1.5) in sweep t = 0, 1, ... (Yun et al., NOMAD, VLDB 2014).
     ``rates=adagrad``: s = alpha / sqrt(g), where g starts at 1 and grows by the mean square of the vertex's gradient in
-    every step (Duchi et al. 2011; one number a row as in LIBMF, Chin et al. 2015). ``bias=both``: users and items have
-    a bias, with the same rate. ``normalise=centre`` subtracts the training mean; *largest* divides by the largest
-    rating, as the GPU code of Galois does. Factors start uniform in [0, 1/sqrt(k)), as there; centred ratings subtract
-    half of that.
+    every step (Duchi et al. 2011, with one number a row). ``rates=twin``: the rates of LIBMF (Chin et al., "A
+    learning-rate schedule for stochastic gradient methods to matrix factorization", 2015). The first 8 features have
+    such a number, and the others, whose first sweep is left out, another; a step takes the rate from before it.
+    ``bias=both``: users and items have a bias, with the rate of the (first) features.
+
+    ``normalise=centre`` subtracts the training mean; *largest* divides by the largest rating, as the GPU code of Galois
+    does; *deviation* divides by the standard deviation, as LIBMF does. Factors start uniform in [0, 1/sqrt(k)), as in
+    both; centred ratings subtract half of that.
 
     ``sides=ratings``: a bipartite graph of ratings, each once. ``sides=double``: any graph, by its double cover: a row
     for every source, a column for every destination. ``ratings=drawn``: ratings from 1 to 5 replace the weights
@@ -58,8 +78,13 @@ class SGDMatrixFactorisation(Algorithm):
     lam: float = option(0.05, "lambda, the weight of the regularisation", within="[0, inf)")
     epochs: int = option(20, "sweeps over all ratings, each one superstep", within="[1, inf)")
     bias: str = option("none", "a bias of users and items, or none", values=("none", "both"))
-    rates: str = option("power", "how the step size falls: with the sweeps, or adaptively", values=("power", "adagrad"))
-    normalise: str = option("centre", "subtract the mean, or divide by the largest", values=("centre", "largest"))
+    rates: str = option(
+        "power", "how the step size falls: with the sweeps, by one number a row, or by two", values=RATES
+    )
+    normalise: str = option(
+        "centre", "subtract the mean, or divide by the largest or the standard deviation",
+        values=("centre", "largest", "deviation"),
+    )  # fmt: skip
     sides: str = option("ratings", "a graph of ratings, or any by its double cover", values=("ratings", "double"))
     ratings: str = option("given", "the graph's weights, or drawn ratings", values=("given", "drawn"))
     order: Literal["any", "given"] = option("any", "order in which the ratings are visited")
@@ -73,8 +98,12 @@ class SGDMatrixFactorisation(Algorithm):
         p.vertex("x", K, start="initial")
         if self.bias == "both":
             p.vertex("b", start=0.0)
-        if self.rates == "adagrad":
+        if self.rates != "power":
             p.vertex("g", start=1.0)
+        if self.rates == "twin":
+            p.vertex("h", start=1.0)
+            p.graph("first", K)
+            p.graph("others")
 
         @p.over_edges(update="both", order=self.order, conflicts=self.conflicts)
         def step(src: Reader, dst: Reader, edge: Reader, graph: Reader) -> dict[str, dict[str, Expression]]:
@@ -83,14 +112,20 @@ class SGDMatrixFactorisation(Algorithm):
 
             def moved(own: Reader, other: Reader) -> dict[str, Expression]:
                 down, new = self.lam * own.x - error * other.x, {}
-                if self.rates == "adagrad":
+                if self.rates == "twin":
+                    square, later = down * down, where(graph.superstep > 0, 1.0, 0.0)
+                    rate, rest = self.alpha / sqrt(own.g), later * self.alpha / sqrt(own.h)
+                    new["g"] = own.g + total(graph.first * square) / SLOW
+                    new["h"] = own.h + later * graph.others * total((1.0 - graph.first) * square)
+                    each: Expression = graph.first * rate + (1.0 - graph.first) * rest
+                elif self.rates == "adagrad":
                     new["g"] = own.g + mean(down * down)
-                    rate = self.alpha / sqrt(new["g"])
+                    each = rate = self.alpha / sqrt(new["g"])
                 else:
-                    rate = self.alpha / (1.0 + self.beta * graph.superstep**1.5)
+                    each = rate = self.alpha / (1.0 + self.beta * graph.superstep**1.5)
                 if self.bias == "both":
                     new["b"] = own.b + rate * (error - self.lam * own.b)
-                return {"x": own.x - rate * down, **new}
+                return {"x": own.x - each * down, **new}
 
             return {"src": moved(src, dst), "dst": moved(dst, src)}
 
@@ -110,7 +145,8 @@ class SGDMatrixFactorisation(Algorithm):
         draws = np.random.default_rng(self.seed).random((graph.num_vertices, features), np.float32)
         initial = (draws - np.float32(0.5 if self.normalise == "centre" else 0.0)) / np.float32(np.sqrt(features))
         rating = (ratings(graph) - np.float32(offset)) / np.float32(scale)
-        return Inputs({"rating": rating, "initial": initial}, self.parameter_values())
+        parts = twin_parts(features) if self.rates == "twin" else {}
+        return Inputs({"rating": rating, "initial": initial, **parts}, self.parameter_values())
 
     def metrics(self, graph: Graph, values: Values) -> dict[str, float]:
         """Return ``rmse`` of the predictions on the held-out ratings and ``train_rmse`` on the others."""
@@ -130,7 +166,19 @@ def normalisation(kind: str, given: NDArray[Any]) -> tuple[float, float]:
     """Return offset and scale: a rating is offset + scale times what the program fits."""
     if kind == "centre":
         return float(given.mean(dtype=np.float64)) if len(given) else 0.0, 1.0
+    if kind == "deviation":
+        return 0.0, float(given.std(dtype=np.float64)) if len(given) else 1.0
     return 0.0, float(np.abs(given).max(initial=0.0)) or 1.0
+
+
+def twin_parts(features: int) -> dict[str, NDArray[np.float32]]:
+    """Return the inputs of rates=twin: 1 for the first SLOW features, [k], and one over the number of the others.
+
+    LIBMF pads rows to a multiple of SLOW features; the padding counts, and stays zero.
+    """
+    first = (np.arange(features) < SLOW).astype(np.float32)
+    others = -(-features // SLOW) * SLOW - SLOW
+    return {"first": first, "others": np.asarray(1.0 / others if others else 0.0, np.float32)}
 
 
 def rated(algorithm: SGDMatrixFactorisation, graph: Graph) -> Graph:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.language.expressions import Expression
-from harness.language.program import EdgeReduce, GraphReduce, Program, Stage
+from harness.language.program import EdgeReduce, EdgeStep, GraphReduce, Program, Stage
 
 
 @dataclass
@@ -21,7 +21,8 @@ def matched(template: Program, program: Program) -> Names | None:
     """Return the program's names if it is the template up to names; None if it is another program.
 
     Stages, expressions, properties, outputs and the stopping rule are the same. The limit of supersteps, the bounds of
-    outputs and promises of signs are not compared. Operands in another order make another program.
+    outputs, promises of signs, and the order and conflicts of steps in place are not compared. Operands in another
+    order make another program.
     """
     names = Names()
     pairs = list(zip(template.stages, program.stages, strict=False))
@@ -55,11 +56,21 @@ def _same_stage(mine: Stage, theirs: Stage, names: Names) -> bool:
         return False
     if isinstance(mine, (EdgeReduce, GraphReduce)) and mine.reducer != getattr(theirs, "reducer", None):
         return False
+    if isinstance(mine, EdgeStep) and isinstance(theirs, EdgeStep) and not _same_ends(mine, theirs, names):
+        return False
     if not all(_bound(names.properties, *pair) for pair in zip(mine.writes, theirs.writes, strict=True)):
         return False
     expressions, others = mine.expressions(), theirs.expressions()
     return len(expressions) == len(others) and all(
         _same(one, other, names) for one, other in zip(expressions, others, strict=True)
+    )
+
+
+def _same_ends(mine: EdgeStep, theirs: EdgeStep, names: Names) -> bool:
+    """Return whether two steps write the same properties at the same ends."""
+    return len(mine.values) == len(theirs.values) and all(
+        end == other_end and _bound(names.properties, name, other_name)
+        for (end, name, _), (other_end, other_name, _) in zip(mine.values, theirs.values, strict=True)
     )
 
 
