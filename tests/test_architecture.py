@@ -80,7 +80,7 @@ ALLOWED: dict[str, set[str]] = {
     "hydra_plugins": {"harness.campaign", "hydra", "omegaconf"},
     "engines": NUMERICAL | {
         "harness.api", "numba", "llvmlite", "cupy", "cupyx", "torch", "cuda",
-        "networkit", "networkx", "igraph", "sknetwork", "graphblas",
+        "networkit", "networkx", "igraph", "sknetwork", "graphblas", "surprise",
     },
 }  # fmt: skip
 
@@ -174,7 +174,8 @@ def engine_names() -> set[str]:
                 given = node.args[0] if node.args else next(k.value for k in node.keywords if k.arg == "name")
                 if isinstance(given, ast.Constant):
                     names.add(str(given.value))
-    return names - {"libraries", "scipy", "torch", "cusparse"}  # also names of a folder, of imports, of file formats
+    # Also names of a folder, of imports, of file formats, and of a published update.
+    return names - {"libraries", "scipy", "torch", "cusparse", "surprise", "libmf"}
 
 
 def test_nothing_in_the_harness_names_a_concrete_engine():

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from engines.libraries.schedules import CusparseSchedule, ScipySchedule, SolverSchedule, TorchSchedule
+from engines.libraries.schedules import (
+    CusparseSchedule,
+    LibmfSchedule,
+    ScipySchedule,
+    SolverSchedule,
+    SurpriseSchedule,
+    TorchSchedule,
+)
 from harness.api import EngineSpec, hookimpl
 
 PEERS = "pip install 'onyx-harness[peers]'"
+SGD = "pip install 'onyx-harness[sgd]'"
+NATIVE_SGD = f"CXXFLAGS='-O3 -march=native -DUSEAVX' {SGD}"
 
 
 @hookimpl
@@ -39,6 +48,22 @@ def onyx_engines() -> list[EngineSpec]:
             install="pip install 'onyx-harness[torch]'",
         ),
         *_solvers(),
+        EngineSpec(
+            "libmf",
+            "LIBMF: factorisation of ratings by SGD in parallel blocks, all sweeps",
+            LibmfSchedule,
+            "engines.libraries.libmf_engine:LibmfEngine",
+            requires=("libmf",),
+            install=NATIVE_SGD,
+        ),
+        EngineSpec(
+            "surprise",
+            "Surprise's SVD: factorisation of ratings by SGD in float64; one thread",
+            SurpriseSchedule,
+            "engines.libraries.surprise_engine:SurpriseEngine",
+            requires=("surprise",),
+            install=SGD,
+        ),
     ]
 
 

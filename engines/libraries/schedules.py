@@ -39,3 +39,22 @@ class SolverSchedule:
     way: str = option(
         "auto", "the function to call, as explain names it; auto: the fastest, by timing all on the first inputs"
     )
+
+
+@dataclass(frozen=True)
+class LibmfSchedule:
+    """The options of LIBMF.
+
+    LIBMF built with vector instructions is several times as fast as built by default. The record has the build that
+    ran.
+    """
+
+    build: Literal["any", "vector", "scalar"] = option("any", "the build that is wanted; any: that which is installed")
+    bins: int | None = option(
+        None, "blocks a side of the matrix (null: 26, or more for many threads)", within="[1, inf)"
+    )
+
+
+@dataclass(frozen=True)
+class SurpriseSchedule:
+    """Surprise has no options: a fit is one loop in float64 on one thread."""

@@ -4,8 +4,9 @@ programs without a form over whole arrays, the start of a run, and the order of 
 from __future__ import annotations
 
 from harness.algorithms.recognition import Recognised, recognised
+from harness.algorithms.recognition_of_sgd import RecognisedSGD, recognised_sgd
 from harness.language.analysis import bulk_refusal
 from harness.language.initial_state import Start
 from harness.lowering.edge_order import places
 
-__all__ = ["Recognised", "Start", "bulk_refusal", "places", "recognised"]
+__all__ = ["Recognised", "RecognisedSGD", "Start", "bulk_refusal", "places", "recognised", "recognised_sgd"]

@@ -37,6 +37,7 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "figures": ("figures as SVG and PNG", ("matplotlib",)),
     "query": ("SQL over records, save=answer", ("duckdb",)),
     "peers": ("graph libraries as engines", ("igraph", "networkit", "networkx", "graphblas", "sknetwork")),
+    "sgd": ("LIBMF and Surprise as engines", ("libmf", "surprise")),
     "torch": ("PyTorch as an engine", ("torch",)),
     "conformance": ("the conformance suite for engines", ("pytest",)),
     "joblib": ("launcher hydra/launcher=joblib", ("hydra_plugins.hydra_joblib_launcher",)),

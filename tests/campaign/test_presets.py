@@ -50,6 +50,7 @@ OTHERS = {  # a preset: its device, and its number of cells with all engines ins
     "sgd_hybrid": ("cpu", 12),
     "sgd_table_2": ("cpu", 3),
     "sgd_quality": ("cpu", 4),
+    "sgd_peers": ("cpu", 10),
 }
 NETWORK = """MARKOV
 3

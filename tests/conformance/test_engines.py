@@ -73,7 +73,7 @@ def test_an_engine_that_solves_the_whole_problem_keeps_the_protocol(engine, conf
     conforms(engine, "-k", "test_specification or (test_protocol and not repeat)")
 
 
-@pytest.mark.parametrize("engine", ["lonestar order=levels"])
+@pytest.mark.parametrize("engine", ["lonestar order=levels", "surprise"])
 def test_an_engine_of_steps_in_place_passes(engine, conforms):
     output = conforms(engine, "-k", "test_steps_in_place or test_specification or sgd_mf or supports_something")
     assert "supports 1 of" in output

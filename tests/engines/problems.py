@@ -50,6 +50,8 @@ CLASSES = {
     "networkx": "engines.libraries.networkx_engine:NetworkxEngine",
     "igraph": "engines.libraries.igraph_engine:IgraphEngine",
     "graphblas": "engines.libraries.graphblas_engine:GraphblasEngine",
+    "libmf": "engines.libraries.libmf_engine:LibmfEngine",
+    "surprise": "engines.libraries.surprise_engine:SurpriseEngine",
     "lonestar": "engines.lonestar.engine:LonestarEngine",
 }
 LIBRARIES = ("scipy", "torch")

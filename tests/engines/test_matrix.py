@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.libraries.schedules import SolverSchedule
+from engines.libraries.schedules import LibmfSchedule, SolverSchedule, SurpriseSchedule
 from harness.conformance.matrix import FEATURES, algorithms, ask, check, question, schedules
 from harness.conformance.page import answers, page, questions, section, summary
 from harness.conformance.subject import new_engine
@@ -73,8 +73,12 @@ NUMBERS = {"simdx": {"warp_degree": 3, "block_degree": 9}, "tigr": {"degree_boun
 LONGEST = {("als_all", 1): 12}
 WORK = 3_000_000  # elements of messages that the reference computes for one answer
 HERE = {name: spec for name, spec in SPECS.items() if "cpu" in spec.devices}
-# Engines that solve the whole problem have separate tests (test_solvers.py), and so has lonestar (test_lonestar.py).
-ENGINES = tuple(name for name, spec in HERE.items() if spec.schedule is not SolverSchedule and name != "lonestar")
+# Engines that solve the whole problem have separate tests (test_solvers.py), and so have those of steps in place
+# (test_lonestar.py, test_ratings_libraries.py).
+ELSEWHERE_TESTED = (SolverSchedule, LibmfSchedule, SurpriseSchedule)
+ENGINES = tuple(
+    name for name, spec in HERE.items() if spec.schedule not in ELSEWHERE_TESTED and name != "lonestar"
+)  # fmt: skip
 
 
 @functools.cache

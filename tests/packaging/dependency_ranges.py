@@ -31,6 +31,7 @@ NOT_TESTED = {  # extras whose ranges are not installed here
     "torch": "2 GB; the engine is tested with the version of constraints.txt",
     "ray": "its launcher needs cloudpickle < 3, which excludes the other extras",
     "docs": "builds the site only; tested with the versions of constraints.txt",
+    "sgd": "built from source; the engines are tested with the versions of constraints.txt",
     "fuzz": "a tool for developers, run by hand",
 }
 CELL = ("algorithm=pagerank", "graph=rmat", "graph.scale=8", "features=2")
