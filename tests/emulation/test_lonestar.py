@@ -23,7 +23,7 @@ from tests.engines.test_lonestar_on_cuda import ALGORITHM, LOSSY, check_replay, 
 
 SHORT = (
     ("el", 16, {}, {}), ("agm_e", 3, {}, {}), ("owner", 3, {"hub": 30}, {"bias": "both", "rates": "adagrad"}),
-    ("wavefront", 3, {"blocks": 3}, {}),
+    ("wavefront", 3, {"blocks": 3}, {}), ("grid", 12, {"blocks": 3}, {"rates": "twin", "normalise": "deviation"}),
 )  # fmt: skip
 LONG = (
     *((order, 3, OPTIONS.get(order, {}), {}) for order in (*BATCHED, *LOCKED)),

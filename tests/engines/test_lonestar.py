@@ -188,7 +188,7 @@ def engine_for(order, program, graph, features, threads=2, **options):
 CASES = [(order, k, {}) for order in ORDERS for k in (1, 3, 16, 33, 128)]
 SHORT = [
     *((order, 3, {}) for order in ORDERS), ("agm_e", 33, {"bias": "both", "rates": "adagrad", "sides": "double"}),
-    ("el", 16, {"normalise": "largest"}),
+    ("el", 16, {"normalise": "largest"}), ("grid", 16, {"rates": "twin", "normalise": "deviation"}),
 ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -57,16 +58,13 @@ def test_other_steps_in_place_are_not_recognised():
     assert recognised_sgd(program_of(stepping)) is None  # without regularisation
 
 
-def test_a_step_that_writes_another_end_is_another_program():
-    def swapped(p, self):
-        p.edge("rating")
-        p.vertex("initial")
-        p.vertex("x", start="initial")
-        p.over_edges(update="both")(lambda src, dst: {"src": {"x": dst.x}, "dst": {"x": src.x}})
-        p.repeat(2)
-        p.output("x", bound=1e-5)
-
-    assert recognised_sgd(program_of(swapped)) is None
+def test_a_step_that_writes_the_other_end_is_another_program():
+    traced = trace(SGDMatrixFactorisation())
+    (step,) = traced.stages
+    other = {"src": "dst", "dst": "src"}
+    swapped = replace(step, values=tuple((other[end], name, value) for end, name, value in step.values))
+    assert recognised_sgd(replace(traced, stages=(step,))) is not None
+    assert recognised_sgd(replace(traced, stages=(swapped,))) is None
 
 
 # refusals -------------------------------------------------------------------------------------------------------------
