@@ -45,8 +45,8 @@ class SolverSchedule:
 class LibmfSchedule:
     """The options of LIBMF.
 
-    LIBMF built with vector instructions is several times as fast as built by default. The record has the build that
-    ran.
+    LIBMF built with vector instructions is about twice as fast as built by default (1.6 times with k = 32, 2.4 times
+    with k = 128, by CPU seconds of 1 M ratings). The record has the build that ran.
     """
 
     build: Literal["any", "vector", "scalar"] = option("any", "the build that is wanted; any: that which is installed")
