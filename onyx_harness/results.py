@@ -59,8 +59,8 @@ class Results:
 
         graph, algorithm, features, engine, device, outcome, reason; solve_s (median) with low_s and high_s, samples;
         speed_up over the baseline with speed_up_low and speed_up_high (None: not comparable), faster (None: no
-        difference or too few samples); supersteps, settled, edges_visited, error (largest relative), marks (caveats of
-        the times), and ``metric_NAME`` for each metric.
+        difference, too few samples, or disturbed); supersteps, settled, edges_visited, error (largest relative), marks
+        (caveats of the times), and ``metric_NAME`` for each metric.
         """
         names = dict.fromkeys(f"metric_{name}" for record in self.records for name in record["metrics"])
         rows = []

@@ -62,6 +62,31 @@ def test_too_few_samples_get_neither_interval_nor_verdict(count, capsys, tmp_pat
     assert "at least 98.4 % confidence" in output
 
 
+@pytest.mark.parametrize("mark", ["busy", "throttled", "shared"])
+@pytest.mark.parametrize("side", [0, 1])
+def test_times_beside_other_work_have_no_verdict_unless_rounds_are_interleaved(mark, side, capsys, tmp_path):
+    records = [record("fast"), record("slow", (4.0, 3.6, 4.4))]
+    records[side]["marks"] = [mark]
+    found = ratio(*records)
+    assert (found.value, found.decided, found.conclusive, found.doubt) == (4.0, False, False, "disturbed")
+    line = row(shown(records), "fast")
+    assert "disturbed" in line
+    assert "x [" not in line
+    page = render_page(records, "slow")
+    assert "disturbed; 1 s" in page
+    assert "4×" not in page
+    show_sweep(records, 2, "slow", tmp_path)
+    assert "disturbed (1 times): other work may have changed" in " ".join(capsys.readouterr().out.split())
+    for one in records:
+        one["solve"] = {**one["solve"], "rounds": [[sample] for sample in one["solve"]["samples"]]}
+    assert ratio(*records).decided
+    assert "4x [3.27, 4.89]" in row(shown(records), "fast")
+
+
+def test_a_noisy_time_keeps_its_verdict():
+    assert ratio(record("fast", marks=["noisy", "drifting"]), record("slow", (4.0, 3.6, 4.4))).decided
+
+
 def test_six_samples_decide_and_the_least_confidence_is_shown(capsys, tmp_path):
     six, seven = record("fast", solve=solved([1.0] * 6)), record("slow", (4.0, 3.6, 4.4))
     assert "4x [3.6, 4.4]" in row(shown([six, seven]), "fast")

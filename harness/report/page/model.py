@@ -10,7 +10,7 @@ from typing import Any
 from harness.records import Mark, Record, merge_rounds, superseded
 from harness.records.floor import share_of_floor
 from harness.records.outcome import Outcome
-from harness.report.comparison import accuracy_note, changed_graph_notes, confidence_note
+from harness.report.comparison import accuracy_note, changed_graph_notes, confidence_note, disturbance_notes
 from harness.report.curves import curve_panels
 from harness.report.failures import Failure, failures
 from harness.report.layout import Layout, named
@@ -127,7 +127,8 @@ def _marks(records: Sequence[Record]) -> list[str]:
     """Return a sentence for each mark, with the number of times that have it."""
     timed = [record for record in records if record["outcome"] == Outcome.OK]
     counted = [(mark, sum(mark in record["marks"] for record in timed)) for mark in Mark]
-    return [f"{number} of {len(timed)} times are {mark.value}: {mark.meaning}." for mark, number in counted if number]
+    marked = [f"{number} of {len(timed)} times are {mark.value}: {mark.meaning}." for mark, number in counted if number]
+    return [*marked, *(f"{note}." for note in disturbance_notes(records))]
 
 
 def _lede(groups: Sequence[Comparison]) -> str:
