@@ -81,7 +81,7 @@ def test_values_of_coinciding_series_are_all_listed(page):
     assert heading == "superstep 1"
     assert [value for _, value in rows] == ["1,000"] * 4
     remark = page.locator("#close figure .remark").first.inner_text()
-    assert remark == "close, middling (width=2, direction=push): same values as slow."
+    assert remark == "“close” and “middling (width=2, direction=push)” have the same values as “slow”."
 
 
 def test_the_readout_leaves_with_the_pointer(page):

@@ -92,7 +92,7 @@ def test_equal_and_nearly_equal_series_are_named_and_others_are_not():
         "other": [(n, 2.0 - n, n, n) for n in (0.0, 1.0, 2.0)],
     }
     plot = curves("metric", ("x", "number"), ("y", "number"), lines, {**STYLES, "other": 3})
-    assert plot.remark == "fast: same values as slow. close: nearly the same as slow."
+    assert plot.remark == ("“fast” has the same values as “slow”. “close” has nearly the same values as “slow”.")
     assert [one.layer for one in plot.series] == [3, 2, 1, 0]  # all meet the last one in a third of their points
     assert [one.marked for one in plot.series[:3]] == [(0,), (1,), (2,)]
 

@@ -29,14 +29,17 @@ def likeness(labels: Sequence[str], values: Sequence[Points], series: Sequence[P
         first, *others = left
         equal = [place for place in others if values[place] == values[first]]
         near = [place for place in others if place not in equal and _alike(series[first], series[place])]
-        found += [f"{_listed(labels, equal)}: same values as {labels[first]}."] if equal else []
-        found += [f"{_listed(labels, near)}: nearly the same as {labels[first]}."] if near else []
+        for places, told in ((equal, "the same values as"), (near, "nearly the same values as")):
+            if places:
+                verb = "has" if len(places) == 1 else "have"
+                found.append(f"{_listed(labels, places)} {verb} {told} “{labels[first]}”.")
         left = [place for place in others if place not in equal and place not in near]
     return " ".join(found)
 
 
 def _listed(labels: Sequence[str], places: Sequence[int]) -> str:
-    return ", ".join(labels[place] for place in places)
+    *others, last = (f"“{labels[place]}”" for place in places)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _overlap(one: Points, other: Points) -> bool:

@@ -64,7 +64,9 @@ function drawBars(chart, styles, hidden) {
 const HINT = "Point at a plot to read its values, drag in it to zoom, and select a name to hide or show it.";
 
 function makeLegends() {
-  document.querySelectorAll("[data-plots] > .legend:last-of-type").forEach((one) => one.after(element("p", "note hint", HINT)));
+  for (const section of document.querySelectorAll("section")) {
+    section.querySelector(".legend:last-of-type")?.after(element("p", "note hint", HINT));
+  }
   document.querySelectorAll(".legend [data-style]").forEach((entry) => toggling(entry, (on) => toggleSeries(entry, on)));
   const phases = [...document.querySelectorAll(".legend [data-phase]")];
   const styles = new Map(phases.map((entry) => [entry.dataset.phase, entry.dataset.shade]));

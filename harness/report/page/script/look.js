@@ -11,7 +11,7 @@ function colour(name) {
 const colourOf = (style) => colour(`c${style % STROKES.colours}`);
 const dashesOf = (style) => STROKES.dashes[style % STROKES.dashes.length];
 const markerOf = (style) => new Path2D(`M0,0${STROKES.markers[style % STROKES.markers.length]}`);
-const widthOf = (layer) => 2 + 2.5 * layer; // a series is wider than those that are drawn over it
+const widthOf = (layer) => 2 + 2 * layer; // a series is wider than those that are drawn over it
 
 const fontOf = () => `12px ${getComputedStyle(document.body).fontFamily}`;
 function lengthOf(text) {
