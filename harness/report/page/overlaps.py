@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-
-import numpy as np
 
 Points = Sequence[tuple[float, float]]  # positions of points as shares of the axes
 
@@ -52,7 +51,17 @@ def _alike(one: Points, other: Points) -> bool:
 
 def _near(one: Points, other: Points) -> float:
     """Return the share of the points of a series that are near the line through another's points."""
-    x, y = np.array(one, dtype=float).T
-    other_x, other_y = np.array(other, dtype=float).T
-    inside = (x >= other_x[0] - _NEAR) & (x <= other_x[-1] + _NEAR)
-    return float(np.mean(inside & (np.abs(np.interp(x, other_x, other_y) - y) <= _NEAR)))
+    xs = [x for x, _ in other]
+    return sum(_meets(point, other, xs) for point in one) / len(one)
+
+
+def _meets(point: tuple[float, float], line: Points, xs: Sequence[float]) -> bool:
+    """Return whether a line, with its ascending ``xs``, is near a point."""
+    x, y = point
+    if not xs[0] - _NEAR <= x <= xs[-1] + _NEAR:
+        return False
+    after = bisect_left(xs, x)
+    if after == 0 or after == len(xs):
+        return abs(line[min(after, len(xs) - 1)][1] - y) <= _NEAR
+    (left, before), (right, behind) = line[after - 1 : after + 1]
+    return abs(before + (x - left) / (right - left) * (behind - before) - y) <= _NEAR
