@@ -110,6 +110,22 @@ def test_the_page_without_its_script_has_no_faults_either(browser, file):
     page.context.close()
 
 
+@pytest.mark.parametrize("across", [0.02, 0.5, 0.98])
+def test_values_under_the_pointer_fit_into_the_window(page, name, across):
+    figure = page.locator("#features figure").last
+    figure.scroll_into_view_if_needed()
+    area = figure.locator(".u-over").bounding_box()
+    page.mouse.move(area["x"] + across * area["width"], area["y"] + 0.5 * area["height"])
+    readout = figure.locator(".readout")
+    assert LONG_ENGINE in readout.inner_text()
+    box, frame = readout.bounding_box(), figure.locator(".plot").bounding_box()
+    assert frame["x"] - 1 <= box["x"]
+    assert box["x"] + box["width"] <= min(frame["x"] + frame["width"], SIZES[name][0]) + 1
+    assert readout.evaluate("one => one.scrollWidth <= one.clientWidth")
+    page.mouse.move(0, 0)
+    assert readout.is_hidden()
+
+
 def test_every_landmark_is_where_it_was(page, name):
     expected = json.loads(REFERENCE.read_text())[name]
     assert len(expected) > 50
