@@ -58,9 +58,11 @@ def test_the_preset_comes_first_and_nothing_is_cut_off(opened, file, size):
     figure = page.locator("img.layout").bounding_box()
     assert figure["width"] > size[0] / 2
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
-    first = page.locator("main table").first.inner_text().split()
-    assert first[:3] == ["graph", "k", "one"]
-    assert "Ring" in first
+    table = page.locator("main table").first
+    assert table.locator("thead th").all_text_contents() == ["", "graph", "k", "one list", "two <lists>"]
+    assert "The Ring" in table.inner_text()
+    assert page.locator("#speed-ups h2").inner_text() == "Speed-ups over one list"
+    assert "speed-ups over one list" in page.inner_text(".byline")
 
 
 def test_the_names_of_the_preset_are_used_everywhere(file):

@@ -81,7 +81,7 @@ def page_model(
     return {
         "sweeps": list(dict.fromkeys(record["sweep"] for record in records)),
         "started": min((record["started"] for record in records), default=""),
-        "baseline": baseline,
+        "baseline": _baseline_label(groups, baseline),
         "lede": _lede(groups),
         "laid_out": laid_out,
         "picture": links.picture,
@@ -126,6 +126,12 @@ def _cells(groups: Sequence[Comparison], links: Links) -> dict[str, Any]:
         "columns": [COLUMNS[place] for place in shown],
         "rows": [{**row, "entries": [row["entries"][place] for place in shown]} for row in rows],
     }
+
+
+def _baseline_label(groups: Sequence[Comparison], baseline: str | None) -> str | None:
+    """Return the label of the baseline in the table if all comparisons have the same, else its name in the command."""
+    labels = {engine_label(group.baseline) for group in groups if group.baseline is not None}
+    return labels.pop() if len(labels) == 1 else baseline
 
 
 def _marks(records: Sequence[Record]) -> list[str]:
