@@ -126,7 +126,7 @@ function toldBy(figure) {
 
 // Make the interactive plot of a figure, which takes the place of its static drawing on screens.
 function enhance(figure) {
-  if (plots.has(figure) || figure.offsetParent === null) return;
+  if (plots.has(figure) || figure.closest("details:not([open])")) return;
   const told = toldBy(figure);
   const full = () => ({ x: [told.x.low, told.x.high], y: [told.y.low, told.y.high] });
   const frame = element("div", "plot");
