@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FORMATS = ("svg", "pdf", "png")
 # Size of a figure in inches, for one column of text; every line has its own colour and marker.
 _WIDTH, _HEIGHT = 4.6, 3.0
-_COLOURS = ("#0b62c4", "#bd4409", "#0b7a4b", "#8430a6", "#7a6500", "#bf1658", "#59616b", "#087886")
+_COLOURS = ("#0b62c4", "#bd4409", "#0b7a4b", "#9a2f8f", "#7a6500", "#bf1658", "#59616b", "#087886")
 _MARKERS = "os^DvPX*"
 # Matplotlib declares the names of its settings as literal types, which change between releases.
 _SETTINGS: Any = {

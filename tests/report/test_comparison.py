@@ -203,7 +203,8 @@ def test_means_are_of_all_speed_ups_with_an_interval_and_say_how_many():
     assert (fast.lowest, fast.highest) == (1.01, 8.0)
     assert (slow.compared, slow.undecided, slow.mean) == (3, 0, 1.0)
     page = render_page([*records, *few], "slow")
-    assert '<td class="number strong">2.84×</td><td class="number">2 (1 undecided)</td>' in page
+    assert 'data-title="mean speed-up">2.84×</td>' in page
+    assert 'data-title="of speed-ups">2 (1 undecided)</td>' in page
 
 
 @pytest.mark.parametrize(
