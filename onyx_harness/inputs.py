@@ -64,7 +64,7 @@ def _given(program: Program, inputs: Inputs, name: str, value: Any, device: Devi
     if array.dtype.kind not in "fiub":
         raise InvalidInput(f"input {name!r} is {array.dtype}; the program needs {like.dtype}")
     array = array.astype(like.dtype, copy=False)
-    if tuple(array.shape) == like.shape[:-1] and like.shape[-1] == 1:
+    if tuple(array.shape) == like.shape[:-1] and like.shape[-1:] == (1,):
         array = array[..., np.newaxis]
     if not on_device(array):
         array = array.view()

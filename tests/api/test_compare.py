@@ -139,9 +139,10 @@ def test_a_figure_is_drawn_or_names_the_missing_part(results, monkeypatch, tmp_p
 
 @pytest.mark.slow
 def test_a_frame_has_the_rows(results, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert results.frame() == results.rows()
-    monkeypatch.undo()
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "pandas", None)
+        with pytest.raises(ImportError, match=r"frame\(\) needs pandas: pip install pandas; rows\(\) returns dict"):
+            results.frame()
     pandas = pytest.importorskip("pandas")
     assert isinstance(results.frame(), pandas.DataFrame)
     assert list(results.frame()["engine"]) == [row["engine"] for row in results.rows()]

@@ -363,3 +363,23 @@ def test_the_axis_of_k_is_kept_unless_it_is_squeezed():
     assert np.shares_memory(result.answer(squeeze=True), result.answer())
     assert run("scipy", "pagerank", KARATE, features=2).answer(squeeze=True).shape == (34, 2)
     assert run("scipy", "pagerank", nx.path_graph(1)).answer(squeeze=True).shape == (1,)
+
+
+def test_an_input_of_the_graph_may_be_a_single_number():
+    class Cooled(Spread):
+        """Heat that leaks by a number that is an input."""
+
+        name = "cooled_in_a_test"
+
+        def build(self, p):
+            p.graph("kept")
+            p.vertex("heat", start=1.0)
+            p.over_vertices(lambda v, graph: {"heat": v.heat * graph.kept})
+            p.repeat(2)
+            p.output("heat", bound=1e-5)
+
+        def inputs(self, graph, features):
+            return Inputs({"kept": np.array(0.5, np.float32)})
+
+    found = [run("scipy", Cooled, KARATE, inputs=inputs).by_vertex()[0] for inputs in (None, {"kept": 0.25})]
+    assert found == [0.25, 0.0625]
