@@ -24,7 +24,7 @@ def torch():
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_arrays_of_cupy(engine, cupy, monkeypatch):
+def test_arrays_of_cupy(engine, cupy):
     if engine == "torch":
         pytest.importorskip("torch")
     source = given()["source"]
