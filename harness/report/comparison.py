@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.records import Record, machine_of
 from harness.records.outcome import Outcome
 from harness.records.schema import Solve
-from harness.records.statistics import CONFIDENCE, FEWEST_SAMPLES
+from harness.records.statistics import CONFIDENCE, FEWEST_SAMPLES, median_interval
 from harness.records.timing_caveat import DISTURBING
 from harness.report.units import seconds_range
 
@@ -239,14 +240,28 @@ def obstacle(record: Record, baseline: Record | None) -> str:
 def ratio_of(mine: Solve, theirs: Solve) -> Ratio | None:
     """Return how many times faster ``mine`` is than ``theirs``; None if ``mine`` is too short for the clock.
 
-    The samples are independent, so both intervals hold together with the product of their confidences. The interval of
-    the ratio holds with at least this confidence.
+    If both have the same number of rounds, at least six, their i-th rounds were measured one after the other. The ratio
+    is then the median of the ratios within the rounds, with its interval: load that changes between rounds cancels.
+    Otherwise the samples are independent, so both intervals hold together with the product of their confidences. The
+    interval of the ratio holds with at least this confidence.
     """
     if not mine["low"] or not mine["median"]:
         return None
+    pairs = _rounds_of_both(mine, theirs)
+    if pairs:
+        found = median_interval([other / own for own, other in pairs])
+        return Ratio(found.median, found.low, found.high, found.confidence, found.confidence >= CONFIDENCE)
     low, high = theirs["low"] / mine["high"], theirs["high"] / mine["low"]
     confidence = mine["confidence"] * theirs["confidence"]
     return Ratio(theirs["median"] / mine["median"], low, high, confidence, sufficient(mine) and sufficient(theirs))
+
+
+def _rounds_of_both(mine: Solve, theirs: Solve) -> list[tuple[float, float]]:
+    """Return the medians of both in every round; none if the rounds are too few, differ, or are too short."""
+    own, other = (list(map(statistics.median, solve["rounds"] or ())) for solve in (mine, theirs))
+    if len(own) != len(other) or len(own) < FEWEST_SAMPLES or not all(own):
+        return []
+    return list(zip(own, other, strict=True))
 
 
 def _both_ok(record: Record, other: Record) -> bool:

@@ -78,9 +78,27 @@ def test_times_beside_other_work_have_no_verdict_unless_rounds_are_interleaved(m
     show_sweep(records, 2, "slow", tmp_path)
     assert "disturbed (1 times): other work may have changed" in " ".join(capsys.readouterr().out.split())
     for one in records:
-        one["solve"] = {**one["solve"], "rounds": [[sample] for sample in one["solve"]["samples"]]}
+        one["solve"] = in_rounds(one["solve"]["samples"])
     assert ratio(*records).decided
-    assert "4x [3.27, 4.89]" in row(shown(records), "fast")
+    assert "4x [4, 4]" in row(shown(records), "fast")
+
+
+def in_rounds(samples):
+    return {**solved(samples), "rounds": [[sample] for sample in samples]}
+
+
+def test_load_that_changes_between_rounds_cancels():
+    load = [1.0, 5.0, 1.2, 3.0, 1.0, 2.0, 4.0]
+    fast, slow = ([time * factor for factor in load] for time in (1.0, 1.5))
+    slow[3] *= 1.2  # one round is disturbed in the middle
+    found = ratio(record("fast", solve=in_rounds(fast)), record("slow", solve=in_rounds(slow)))
+    assert (found.value, found.low, found.decided) == (1.5, 1.5, True)
+    assert found.high == pytest.approx(1.8)
+    assert found.confidence == pytest.approx(0.984375)
+    apart = ratio(record("fast", solve=solved(fast)), record("slow", solve=solved(slow)))
+    assert not apart.decided  # the same times without rounds
+    other = ratio(record("fast", solve=in_rounds(fast)), record("slow", solve=in_rounds(slow[:6])))
+    assert not other.decided
 
 
 def test_a_noisy_time_keeps_its_verdict():
