@@ -137,6 +137,17 @@ def test_the_citation_and_the_changelog_are_of_this_version():
     assert re.search(rf"^## {re.escape(__version__)} \(", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
 
+def test_every_paper_with_a_page_is_cited():
+    references = yaml.safe_load((ROOT / "CITATION.cff").read_text())["references"]
+    titles = {reference["title"] for reference in references}
+    pages = [page for page in PAGES if page.name.startswith("paper-")]
+    assert len(pages) == 5
+    for page in pages:
+        first = " ".join(page.read_text().split("\n\n")[1].split())
+        assert any(f'"{title}"' in first.replace(',"', '"') for title in titles), page.name
+        assert f"({page.name})" in (ROOT / "docs" / "papers.md").read_text()
+
+
 def test_the_page_of_the_installation_names_every_extra():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     rows = re.findall(r"^\| (`.*?`) \|", (ROOT / "docs" / "install.md").read_text(), re.MULTILINE)
