@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from harness import __version__
-from harness.report.beside import PaperTable, read_paper_table
+from harness.report.paper_table import PaperTable, read_paper_table
 from harness.report.publication import named_papers, named_sweeps, rendered
 
 ROOT = Path(__file__).parents[1]

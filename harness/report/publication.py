@@ -3,7 +3,7 @@
 A page marks the place of a sweep's tables with two comments, ``<!-- sweep: NAME -->`` and ``<!-- end of sweep -->``.
 Everything in between is rendered from ``figures/NAME.parquet`` beside the page; without that file there are no figures.
 Between ``<!-- paper: NAME -->`` and ``<!-- end of paper -->`` is the table ``papers/NAME.toml`` of a paper, with the
-times of a published sweep (:mod:`harness.report.beside`).
+times of a published sweep (:mod:`harness.report.paper_table`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from harness.records import Record, merge_rounds
 from harness.records.outcome import Outcome
 from harness.records.published import PublishedSweep, read_published, write_published
 from harness.records.store import files_below
-from harness.report.beside import beside, read_paper_table
 from harness.report.comparison import changed_graph_notes
 from harness.report.failures import Failure, failures
 from harness.report.layout import Layout, layout_table, legend
 from harness.report.markdown import escaped, markdown_rows, markdown_table
 from harness.report.memory import memory_legend, memory_table
+from harness.report.paper_table import read_paper_table, render_paper_table
 from harness.report.results import SWEEP_FILE, NothingFound, read_results
 from harness.report.summary import mark_notes
 from harness.report.table import comparison_table
@@ -82,7 +82,7 @@ def rendered(page: str, figures: Path) -> str:
 
     def paper(place: re.Match[str]) -> str:
         table = read_paper_table(figures.parent / PAPERS / f"{place['name']}.toml")
-        return f"{place['begin']}\n{beside(table, figures)}\n\n{place['end']}"
+        return f"{place['begin']}\n{render_paper_table(table, figures)}\n\n{place['end']}"
 
     return _PAPER.sub(paper, _PLACE.sub(tables, page))
 

@@ -86,7 +86,7 @@ def read_paper_table(path: Path) -> PaperTable:
     return table
 
 
-def beside(table: PaperTable, figures: Path) -> str:
+def render_paper_table(table: PaperTable, figures: Path) -> str:
     """Return the table in Markdown; beside each column of the paper is the column of the same name of our records."""
     ours = _our_rows(table, figures / f"{table.sweep}.parquet")
     names = list(dict.fromkeys([*table.columns, *table.ours]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.records.published import PublishedSweep, write_published
-from harness.report.beside import PaperTableError, beside, read_paper_table
+from harness.report.paper_table import PaperTableError, read_paper_table, render_paper_table
 from tests.records.samples import record, solved
 
 pytest.importorskip("duckdb", reason="published records need the extra 'query'")
@@ -63,7 +63,7 @@ def rows(text):
 
 
 def test_without_records_nothing_is_measured(tmp_path):
-    told = beside(table(tmp_path), tmp_path)
+    told = render_paper_table(table(tmp_path), tmp_path)
     assert rows(told)[0] == ["", "graph", "Slow, paper", "Slow, here", "Fast, paper", "Fast, here"]
     assert rows(told)[2:] == [
         ["FL", "RU", "100.5 ms", "-", "2.0x", "-"],
@@ -81,7 +81,7 @@ def test_our_times_and_speed_ups_are_beside_those_of_the_paper(tmp_path, figures
         cell("slow", "like_hollywood", (0.04, 0.039, 0.041)),
         cell("fast", "like_hollywood", None, outcome="out_of_memory"),
     )
-    told = beside(table(tmp_path), folder)
+    told = render_paper_table(table(tmp_path), folder)
     assert told.startswith("**Paper 2020, table 1, and the sweep `demo`, k = 4; factors: speed-up over Slow**")
     assert rows(told)[2:] == [
         ["FL", "RU", "100.5 ms", "40 ms", "2.0x", "4x"],
@@ -94,7 +94,9 @@ def test_times_are_shown_with_their_factor_over_the_first_column(tmp_path, figur
     folder = figures(
         cell("slow", "road_usa", (0.01, 0.0099, 0.0101)), cell("fast", "road_usa", (0.04, 0.039, 0.041))
     )  # fmt: skip
-    told = beside(table(tmp_path, TABLE.replace('"speed-ups"', '"times"').replace("2.0]", "402.0]")), folder)
+    told = render_paper_table(
+        table(tmp_path, TABLE.replace('"speed-ups"', '"times"').replace("2.0]", "402.0]")), folder
+    )
     assert "factors: time over that of Slow" in told
     assert rows(told)[2] == ["FL", "RU", "100.5 ms", "10 ms", "402.0 ms, 4x", "40 ms, 4x"]
 
@@ -107,7 +109,7 @@ def test_doubtful_factors_are_marked(tmp_path, figures):
         cell("slow", "like_hollywood", (0.04, 0.039, 0.041)),
         cell("fast", "like_hollywood", (0.02, 0.02, 0.02), **once),
     )
-    told = beside(table(tmp_path), folder)
+    told = render_paper_table(table(tmp_path), folder)
     assert rows(told)[2][-1] == "~"
     assert rows(told)[3][-1] == "2x ?"
     assert "- ?: a ratio of medians with too few samples for a verdict" in told
@@ -118,7 +120,7 @@ def test_an_original_graph_wins_over_its_stand_in(tmp_path, figures):
     folder = figures(
         cell("slow", "road_usa", (0.01, 0.0099, 0.0101)), cell("slow", "like_road_usa", (0.04, 0.039, 0.041))
     )  # fmt: skip
-    assert rows(beside(table(tmp_path), folder))[2][3] == "10 ms"
+    assert rows(render_paper_table(table(tmp_path), folder))[2][3] == "10 ms"
 
 
 @pytest.mark.parametrize(
@@ -137,4 +139,4 @@ def test_an_invalid_table_is_refused(tmp_path, old, new, told):
 
 def test_a_sweep_without_a_layout_is_refused(tmp_path, figures):
     with pytest.raises(PaperTableError, match="has no layout"):
-        beside(table(tmp_path), figures(cell("slow", "road_usa", (0.01, 0.0099, 0.0101)), layout=None))
+        render_paper_table(table(tmp_path), figures(cell("slow", "road_usa", (0.01, 0.0099, 0.0101)), layout=None))
