@@ -2,6 +2,7 @@
 
     python -m tests.packaging.interpreters          every checked version
     python -m tests.packaging.interpreters 3.13     one of them
+    python -m tests.packaging.interpreters --tests  and run tests of the checkout with each of them
 
 Each installation is a fresh environment without extras, with the versions of constraints.txt. In an empty folder it
 lists the names, examines the machine, runs a sweep on the CPU, compares and merges its records, and uses the API.
@@ -21,11 +22,15 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tests.packaging.dependency_ranges import TESTS
+
 ROOT = Path(__file__).parents[2]
 KINDS = {"wheel": "*.whl", "source distribution": "*.tar.gz"}
 CLASSIFIER = "Programming Language :: Python :: 3."
 SWEEP = ("algorithm=pagerank", "graph=rmat", "graph.scale=8", "features=2", "measure.budget_s=0.05")
 ENGINES = 2
+# Tests that have failed with one version of Python or of its packages and passed with another.
+VERSION_TESTS = ("tests/graph/test_matrix_market.py",)
 COMMANDS = (
     ("onyx-harness", "list"),
     ("onyx-harness", "doctor"),
@@ -86,19 +91,27 @@ def build(folder: Path) -> dict[str, Path]:
     return {kind: next(folder.glob(pattern)) for kind, pattern in KINDS.items()}
 
 
-def check(python: Path, distribution: Path, folder: Path) -> None:
-    """Install a distribution in a fresh environment and run it. Raises SystemExit if a command fails."""
+def check(python: Path, distribution: Path, folder: Path, *, tests: bool) -> None:
+    """Install a distribution in a fresh environment and run it. Raises SystemExit if a command fails.
+
+    ``tests``: then also install the extra ``test``, and run tests of the checkout in that environment.
+    """
     bin_folder, work = folder / "environment" / "bin", folder / "empty"
     work.mkdir(parents=True)
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
     environment |= {"ONYX_HARNESS_CACHE": str(folder / "cache"), "ONYX_HARNESS_LOCKS": str(folder / "locks")}
     _run([str(python), "-m", "venv", str(folder / "environment")])
-    _run([str(bin_folder / "python"), "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check",
-          "-c", str(ROOT / "constraints.txt"), str(distribution)])  # fmt: skip
+    install = [str(bin_folder / "python"), "-m", "pip", "install", "--quiet", "--no-compile",
+               "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt")]  # fmt: skip
+    _run([*install, str(distribution)])
     for program, *arguments in COMMANDS:
         _run([str(bin_folder / program), *arguments], cwd=work, env=environment)
     code = CHECK.format(prefix=str(folder / "environment"))
     _run([str(bin_folder / "python"), "-c", code], cwd=work, env=environment)
+    if tests:
+        _run([*install, f"{distribution}[test]"])
+        _run([str(bin_folder / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS, *VERSION_TESTS],
+             cwd=ROOT, env=environment)  # fmt: skip
 
 
 def _run(command: Sequence[str], **options: object) -> None:
@@ -112,6 +125,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the options of the command; ``versions``: the requested versions of Python."""
     parser = argparse.ArgumentParser(prog="python -m tests.packaging.interpreters", description=__doc__)
     parser.add_argument("versions", nargs="*", metavar="VERSION", help="such as 3.13 (default: all checked versions)")
+    parser.add_argument("--tests", action="store_true", help="also run tests of the checkout, with the extra 'test'")
     given = parser.parse_args(arguments)
     given.versions = given.versions or checked_versions()
     return given
@@ -119,7 +133,8 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Check the requested versions. Raises SystemExit if a command fails or no interpreter is found."""
-    found = {version: interpreter(version) for version in parsed(arguments).versions}
+    given = parsed(arguments)
+    found = {version: interpreter(version) for version in given.versions}
     with tempfile.TemporaryDirectory(prefix="onyx-harness-interpreters-") as base:
         built = build(Path(base, "dist")) if any(found.values()) else {}
         for version, python in found.items():
@@ -128,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 continue
             for kind, distribution in built.items():
                 folder = Path(base, f"{version}-{kind.replace(' ', '-')}")
-                check(python, distribution, folder)
+                check(python, distribution, folder, tests=given.tests and kind == "wheel")
                 print(f"Python {version}, {kind}: ok", flush=True)
                 shutil.rmtree(folder)
     if not built:

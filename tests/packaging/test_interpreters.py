@@ -45,11 +45,12 @@ def test_an_interpreter_of_pyenv_is_found_and_a_shim_without_its_version_is_not(
 def test_a_version_without_an_interpreter_is_skipped_with_that_reason(monkeypatch, capsys):
     checked = []
     monkeypatch.setattr(interpreters, "build", lambda folder: {"wheel": folder / "a.whl"})
-    monkeypatch.setattr(interpreters, "check", lambda python, distribution, folder: (
-        folder.mkdir(), checked.append((python, distribution.name))
+    monkeypatch.setattr(interpreters, "check", lambda python, distribution, folder, tests: (
+        folder.mkdir(), checked.append((python, distribution.name, tests))
     ))  # fmt: skip
     main([RUNNING, "9.9"])
-    assert checked == [(Path(sys.executable), "a.whl")]
+    main([RUNNING, "--tests"])
+    assert checked == [(Path(sys.executable), "a.whl", False), (Path(sys.executable), "a.whl", True)]
     told = capsys.readouterr().out
     assert f"Python {RUNNING}, wheel: ok" in told
     assert "Python 9.9: skipped: this machine has no interpreter of this version" in told
