@@ -6,15 +6,16 @@ import os
 from pathlib import Path
 
 
-def write_whole(path: Path, content: str | bytes, *, lasting: bool = False) -> None:
+def write_whole(path: Path, content: str | bytes, *, lasting: bool = False, mode: int = 0o666) -> None:
     """Write a file atomically: write ``.<name>-...`` in the same folder, then rename it. Text is encoded as UTF-8.
 
-    Creates the folder if it does not exist. The process's umask sets the file's permissions. ``lasting``: flush the
-    content to disk (fsync) before the rename. Raises OSError, and then removes the temporary file.
+    Creates the folder if it does not exist. The file has the permissions ``mode``, less those that the process's umask
+    removes. ``lasting``: flush the content to disk (fsync) before the rename. Raises OSError, and then removes the
+    temporary file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = beside(path)
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)

@@ -198,7 +198,8 @@ class Engine(ABC):
         """Set every property to its initial value; ``state`` holds values of a previous run for a warm start.
 
         Inputs are immutable: an engine may skip the upload of inputs, or of single arrays of inputs, that are the same
-        objects as in the previous reset.
+        objects as in the previous reset. Only an engine that defines :meth:`device_values` is given arrays of inputs in
+        the memory of its CUDA device, CuPy's.
         """
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:  # noqa: B027  optional
@@ -239,6 +240,14 @@ class Engine(ABC):
         """
         found: NDArray[np.generic] = self.values(name)[index]
         return found
+
+    def device_values(self, name: str) -> Any:
+        """Return a copy of ``values(name)`` in the memory of the CUDA device, which lives on after :meth:`close`.
+
+        It is an array of any library with ``__cuda_array_interface__``. None, the default: this engine returns values
+        in host memory only.
+        """
+        return None
 
     def explain(self) -> str:
         """Describe the schedule and the code generated for it."""

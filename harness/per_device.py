@@ -89,6 +89,10 @@ class PerDevice(Engine):
         """Return some rows of a property."""
         return self.prepared.rows(name, index)
 
+    def device_values(self, name: str) -> Any:
+        """Return the values of a property on the device."""
+        return self.prepared.device_values(name)
+
     def explain(self) -> str:
         """Describe the schedule and the generated code of the prepared engine."""
         return self.prepared.explain()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -20,12 +19,13 @@ from harness.campaign.options import count
 from harness.campaign.plan import quoted
 from harness.contract import Device
 from harness.language.algorithm import Algorithm
+from harness.report.progress import BEGINS_VARIABLE
+from onyx_harness.progress import progress_display
 from onyx_harness.requests import Variant, algorithm_request, device_of, engine_request, merged, plain
 from onyx_harness.results import Results
 from onyx_harness.settings import Settings
 
 MISUSE_STATUS, INTERRUPTED_STATUS, TERMINATED_STATUS = 2, 130, 143
-_PROGRESS = re.compile(r"\[\d+/\d+\] |sweep ")
 
 
 def compare(
@@ -50,14 +50,15 @@ def compare(
     command ``onyx-harness`` does. A repeated comparison in the same folder measures only what is not yet recorded.
 
     engines: names or `Variant`s. algorithm, graph, device, parameters, graph_options, and other keywords: as for `run`.
-        A graph in memory is written to the cache. An algorithm class must be importable from a module: one that is
-        defined in a notebook is refused.
+        A graph in memory is written to the cache, and so is an algorithm class that is defined in a notebook, a script
+        or a function, with everything of these that it uses.
     features: k, or several; None: as for `run`.
     baseline: the engine that speed-ups are relative to; None: the first one.
     rounds: how many times all cells are measured in turn.
     folder: the folder of records; None: a temporary one, deleted with the result. It also keeps the configuration.
     overrides: further settings of the command, such as "measure.budget_s=2" or "limits.time_s=60".
-    progress: write a line for each finished cell to `sys.stderr`.
+    progress: show finished cells: in a notebook one display that also has the running cells and replaces itself,
+        elsewhere a line for each in `sys.stderr`.
 
     Raises UnknownName, ScheduleError, CampaignError and GraphError as `run` does, before anything is measured; failures
     of cells are outcomes in the records. Raises KeyboardInterrupt if interrupted; the same call then continues.
@@ -129,7 +130,7 @@ def _swept(overrides: list[str], place: _Place, settings: Settings, *, progress:
     if settings.configuration.is_dir():
         command += ["--config-dir", str(settings.configuration)]
     command += [*overrides, f"output={quoted(str(place.path))}", f"sweep.id={identity}"]
-    environment = {**os.environ, "PYTHONPATH": settings.python_path()}
+    environment = {**os.environ, "PYTHONPATH": settings.python_path(), BEGINS_VARIABLE: "1"}
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         status = _follow(command, environment, errors, progress=progress)
         errors.seek(0)
@@ -145,10 +146,11 @@ def _swept(overrides: list[str], place: _Place, settings: Settings, *, progress:
 
 
 def _follow(command: Sequence[str], environment: Mapping[str, str], errors: Any, *, progress: bool) -> int:
-    """Run a command, write its lines of progress to `sys.stderr`, and return its exit status.
+    """Run a command, show its progress, and return its exit status.
 
     The command has a process group of its own: an interrupt is passed on once, and it then ends its cells.
     """
+    shown = progress_display(wanted=progress)
     process = subprocess.Popen(
         command, env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True,
         encoding="utf-8", errors="replace", start_new_session=True,
@@ -156,14 +158,15 @@ def _follow(command: Sequence[str], environment: Mapping[str, str], errors: Any,
     assert process.stdout is not None
     try:
         for line in process.stdout:
-            if progress and _PROGRESS.match(line):
-                sys.stderr.write(line)
-                sys.stderr.flush()
-        return process.wait()
+            shown.line(line)
+        status = process.wait()
+        shown.close(interrupted=status in (INTERRUPTED_STATUS, TERMINATED_STATUS))
+        return status
     except BaseException:
         process.send_signal(signal.SIGINT)
         process.stdout.read()
         process.wait()
+        shown.close(interrupted=True)
         raise
     finally:
         process.stdout.close()

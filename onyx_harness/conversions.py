@@ -15,14 +15,9 @@ from numpy.typing import NDArray
 
 from harness.graph import Graph, GraphError
 from harness.plugins import closest
+from onyx_harness.arrays import host_copy, is_of
 
 Converted: TypeAlias = tuple[Graph, list[Hashable] | None]
-
-
-def is_of(data: Any, library: str) -> bool:
-    """Return whether the class of ``data``, or a base of it, is defined in ``library``."""
-    modules = [str(getattr(one, "__module__", "")) for one in type(data).__mro__]
-    return any(module == library or module.startswith(f"{library}.") for module in modules)
 
 
 def of_networkx(data: Any, *, name: str | None = None, weight: str | None = "weight") -> Converted:
@@ -73,7 +68,12 @@ def of_matrix(
     data: Any, *, name: str = "sparse matrix", weighted: bool = True, symmetrize: bool = False,
     duplicates: str = "sum",
 ) -> Converted:  # fmt: skip
-    """Convert the stored entries; a rectangular matrix holds the ratings of rows for columns."""
+    """Convert the stored entries; a rectangular matrix holds the ratings of rows for columns.
+
+    A CuPy matrix is copied to the host.
+    """
+    if is_of(data, "cupyx"):
+        data = data.get()
     if len(data.shape) != 2:
         raise GraphError(f"graph {name!r}: the array has {len(data.shape)} dimensions; an adjacency matrix has 2")
     rows, columns = data.shape
@@ -100,8 +100,8 @@ def of_arrays(
     """Convert a tuple (src, dst[, weight]) of arrays [E]; ids are vertex numbers or, if strings or ``named``, names."""
     if len(data) not in (2, 3):
         raise GraphError(f"a tuple of {len(data)} is not a graph; give (src, dst) or (src, dst, weight), arrays [E]")
-    ends = [_host_array(part) for part in data[:2]]
-    weights = _host_array(data[2]) if len(data) == 3 and data[2] is not None else None
+    ends = [_on_host(part) for part in data[:2]]
+    weights = _on_host(data[2]) if len(data) == 3 and data[2] is not None else None
     names = None
     if named or any(end.size and end.dtype.kind not in "iu" for end in ends):
         if num_vertices is not None:
@@ -142,8 +142,8 @@ def of_edge_index(
     data: Any, *, name: str = "edge index", weight: Any = None, num_vertices: int | None = None,
     symmetrize: bool = False, duplicates: str = "error",
 ) -> Converted:  # fmt: skip
-    """Convert integers [2, E], NumPy or torch: sources and destinations."""
-    index = _host_array(data)
+    """Convert integers [2, E] of any library with DLPack: sources and destinations."""
+    index = _on_host(data)
     if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
         raise GraphError(
             f"an array {index.dtype}{list(index.shape)} is not an edge_index; give integers [2, E], or a "
@@ -154,11 +154,13 @@ def of_edge_index(
     )
 
 
-def _host_array(part: Any) -> NDArray[Any]:
-    """Return a NumPy array; a tensor is copied from its device."""
-    if is_of(part, "torch"):
-        part = part.detach().cpu().numpy()
-    return np.asarray(part)
+def _on_host(part: Any) -> NDArray[Any]:
+    """Return a NumPy array: a copy of an array on a device, others in the same memory. Raises GraphError."""
+    try:
+        return host_copy(part)
+    except (TypeError, ValueError, BufferError, RuntimeError) as error:
+        kind = f"{type(part).__module__}.{type(part).__qualname__}"
+        raise GraphError(f"a {kind} cannot be read as an array of edges ({error}); give a NumPy array") from error
 
 
 def _numbered(ends: list[NDArray[Any]], name: str) -> tuple[list[Hashable] | None, list[NDArray[Any]]]:

@@ -20,7 +20,8 @@ from harness.graph import Graph, GraphError
 from harness.graph.graph import ORIGINAL_ID
 from harness.graph.named import open_graph
 from harness.plugins import closest
-from onyx_harness.conversions import Converted, is_of, of_arrays, of_edge_index, of_frame, of_matrix, of_networkx
+from onyx_harness.arrays import is_of
+from onyx_harness.conversions import Converted, of_arrays, of_edge_index, of_frame, of_matrix, of_networkx
 from onyx_harness.requests import graph_request
 
 _TAKEN = (
@@ -88,7 +89,7 @@ def as_graph(data: Any, **options: Any) -> NamedGraph:
     path of a file                ``format``, ``duplicates``, ``symmetrize``, ``max_expansion``
     Graph, NamedGraph             none
     networkx graph                ``weight`` (edge attribute; default "weight" where present, None: no weights)
-    scipy.sparse matrix or array  ``weighted``, ``symmetrize``, ``duplicates``; entry [i, j] is the edge i -> j
+    sparse matrix, SciPy or CuPy  ``weighted``, ``symmetrize``, ``duplicates``; entry [i, j] is the edge i -> j
     (src, dst[, weight]) arrays   ``num_vertices``, ``symmetrize``, ``duplicates``, ``named``
     pandas or polars frame        ``src``, ``dst``, ``weight`` (columns), ``symmetrize``, ``duplicates``
     edge_index [2, E]             ``weight`` (array [E]), ``num_vertices``, ``symmetrize``, ``duplicates``
@@ -98,6 +99,9 @@ def as_graph(data: Any, **options: Any) -> NamedGraph:
     undirected networkx graph stores each edge in both directions; edges without the weight attribute have weight 1, as
     in networkx. Integer ids in arrays are vertex numbers; with ``named=True``, and always in frames, ids are names:
     vertices are numbered by ascending id. Strings are always names. Weights are converted to float32.
+
+    The graph is built on the host: arrays on a GPU, and matrices of CuPy, are copied there once. Tensors on the CPU
+    share their memory.
 
     Raises GraphError for data or options of the wrong kind, UnknownName for an unknown name.
     """
@@ -112,6 +116,8 @@ def as_graph(data: Any, **options: Any) -> NamedGraph:
     for library, convert in _CONVERTERS:
         if is_of(data, library):
             return _converted(convert, data, options)
+    if hasattr(data, "__dlpack__"):  # NumPy, torch, CuPy
+        return _converted(of_edge_index, data, options)
     raise GraphError(f"a {type(data).__module__}.{type(data).__qualname__} is not a graph; give {_TAKEN}")
 
 
@@ -158,8 +164,7 @@ def _graph(graph: Graph, *, name: str | None = None) -> Converted:
 _CONVERTERS: tuple[tuple[str, Callable[..., Converted]], ...] = (
     ("networkx", of_networkx),
     ("scipy.sparse", of_matrix),
+    ("cupyx.scipy.sparse", of_matrix),
     ("pandas", of_frame),
     ("polars", of_frame),
-    ("torch", of_edge_index),
-    ("numpy", of_edge_index),
 )

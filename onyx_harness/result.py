@@ -12,15 +12,19 @@ from typing import Any
 from numpy.typing import NDArray
 
 from harness.campaign.cell import Cell, digest, load
-from harness.campaign.guarded_engine import GuardedEngine, checked_metrics
+from harness.campaign.engine_checks import checked_metrics
+from harness.campaign.guarded_engine import GuardedEngine
 from harness.campaign.inputs_cache import with_hash
 from harness.campaign.problem import Problem, identity
 from harness.campaign.resolution import Resolution
 from harness.contract import EngineSpec, RunStatistics, Yes, schedule_from_options
+from harness.language import K
 from harness.plugins import closest
 from harness.records import SCHEMA_VERSION
 from harness.records.outcome import Outcome
+from onyx_harness.arrays import LIBRARIES, as_library, host_copy, require
 from onyx_harness.graphs import NamedGraph
+from onyx_harness.inputs import on_host
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,13 +33,15 @@ class Result:
 
     graph: the given graph with its vertex names. answers: every output by name, float32 (or bool) of shape ``[V, ...]``
     for a vertex property, ``[E, ...]`` in CSR order for an edge property; the axes follow the declaration, such as
-    ``[V, k]``. statistics: every superstep with its active vertices, edges visited and direction. seconds: wall-clock
-    seconds by phase; ``solve`` is the engine's run, without warm-up or repetition. schedule: every option that had a
-    meaning, as the engine resolved it. validation: the comparison with the float64 reference; None: not requested.
+    ``[V, k]``. They are arrays of the library that ``run(array=...)`` names; those on a device are there as long as
+    something refers to them. statistics: every superstep with its active vertices, edges visited and direction.
+    seconds: wall-clock seconds by phase; ``solve`` is the engine's run, without warm-up or repetition. schedule: every
+    option that had a meaning, as the engine resolved it. validation: the comparison with the float64 reference; None:
+    not requested.
     """
 
     graph: NamedGraph
-    answers: Mapping[str, NDArray[Any]]
+    answers: Mapping[str, Any]
     statistics: RunStatistics
     seconds: Mapping[str, float]
     schedule: Mapping[str, Any]
@@ -47,24 +53,47 @@ class Result:
     _needed: Yes
     _started: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
 
-    def answer(self, name: str | None = None) -> NDArray[Any]:
-        """Return one output in the graph's vertex order, such as float32[V, k]; ``name`` may be omitted if it is the
-        only one. Raises KeyError, naming the outputs, for another name.
+    def answer(self, name: str | None = None, *, array: str | None = None, squeeze: bool = False) -> Any:
+        """Return one output in the graph's vertex order, such as float32[V, k].
+
+        name: may be omitted if there is only one. array: "numpy", "cupy" or "torch"; None: as given to `run`. The
+        memory is shared, but "numpy" copies an answer on a device to the host. squeeze: omit the axes of k if k is 1,
+        so that float32[V, 1] becomes float32[V].
+
+        Raises KeyError, with the outputs, for another name; ValueError for an unknown library, and for "cupy" if the
+        answer is in host memory; ImportError if the library is missing.
         """
-        return self.answers[self._output(name)]
+        name = self._output(name)
+        values = self.answers[name]
+        if array is not None:
+            if array not in LIBRARIES:
+                raise ValueError(f"array is {array!r}; it must be one of {', '.join(LIBRARIES)}")
+            require(array, f"array={array!r}")
+            values = as_library(values, array)
+        if squeeze and self._problem.features == 1:
+            declared = self._problem.program.properties[name].shape
+            first = len(values.shape) - len(declared)  # the axis of vertices or edges
+            sizes = [size for size, dim in zip(values.shape[first:], declared, strict=True) if dim is not K]
+            values = values.reshape((*values.shape[:first], *sizes))
+        return values
 
     def by_vertex(self, name: str | None = None) -> dict[Hashable, Any]:
         """Return one output by vertex name: networkx nodes, the ids of a file or frame, or 0 to V - 1.
 
-        An entry with one element is a Python number, others are arrays, such as float32[k]. Raises KeyError for an
-        unknown output, ValueError for one that is not a value of the given graph's vertices, GraphError for vertices of
-        the same name.
+        An entry with one element is a Python number, others are NumPy arrays, such as float32[k]. Raises KeyError for
+        an unknown output, ValueError for one that is not a value of the given graph's vertices, GraphError for vertices
+        of the same name.
         """
         name = self._output(name)
-        values, place = self.answers[name], self._problem.program.properties[name].place
+        values, place = self._hosted[name], self._problem.program.properties[name].place
         if place != "vertex" or len(values) != self.graph.graph.num_vertices:
             raise ValueError(f"{name!r} has no value for each vertex of the graph ({place} property); use answer()")
         return self.graph.by_vertex(values)
+
+    @cached_property
+    def _hosted(self) -> dict[str, NDArray[Any]]:
+        """The answers in host memory; those on a device are copied at the first use."""
+        return {name: host_copy(values) for name, values in self.answers.items()}
 
     @property
     def supersteps(self) -> int:
@@ -87,7 +116,7 @@ class Result:
         algorithm = self._problem.algorithm
         if algorithm.rated_when_settled and not self.settled:
             return {}
-        return checked_metrics(algorithm.metrics(self._problem.given, self.answers))
+        return checked_metrics(algorithm.metrics(self._problem.given, self._hosted))
 
     def explain(self) -> str:
         """Return the program, its analysis, the schedule and the generated code of this run."""
@@ -177,7 +206,7 @@ class Result:
     def _key(self) -> str:
         """Return a hash of everything that the answer depends on, apart from the code."""
         problem = self._problem
-        request = [problem.features, problem.max_supersteps, with_hash(problem.inputs)[1]]
+        request = [problem.features, problem.max_supersteps, with_hash(on_host(problem.inputs))[1]]
         return digest([problem.program.fingerprint, problem.given.content_hash, *request])[:32]
 
     def __repr__(self) -> str:
@@ -186,7 +215,8 @@ class Result:
         work = f"{ended}{self.supersteps} supersteps, {self.edges_visited:,} edges visited"
         if self.settled and not self.supersteps:
             work = "settled; the engine counts no supersteps"
-        answers = ", ".join(f"{name} {values.dtype}{list(values.shape)}" for name, values in self.answers.items())
+        types = {name: str(values.dtype).removeprefix("torch.") for name, values in self.answers.items()}
+        answers = ", ".join(f"{name} {types[name]}{list(values.shape)}" for name, values in self.answers.items())
         notable = {name: 1000 * seconds for name, seconds in self.seconds.items() if seconds >= 5e-5}
         times = ", ".join(f"{name} {milliseconds:.3g} ms" for name, milliseconds in notable.items())
         checked = "" if self.validation is None else f"\n  checked against {self.validation['against']}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 from collections.abc import Iterator
 from html import escape
@@ -59,8 +58,8 @@ class Results:
 
         graph, algorithm, features, engine, device, outcome, reason; solve_s (median) with low_s and high_s, samples;
         speed_up over the baseline with speed_up_low and speed_up_high (None: not comparable), faster (None: no
-        difference or too few samples); supersteps, settled, edges_visited, error (largest relative), marks (caveats of
-        the times), and ``metric_NAME`` for each metric.
+        difference, too few samples, or disturbed); supersteps, settled, edges_visited, error (largest relative), marks
+        (caveats of the times), and ``metric_NAME`` for each metric.
         """
         names = dict.fromkeys(f"metric_{name}" for record in self.records for name in record["metrics"])
         rows = []
@@ -71,11 +70,11 @@ class Results:
         return [{name: row[name] for name in [*order, *names]} for row in rows]
 
     def frame(self) -> Any:
-        """Return the rows as a pandas DataFrame, or as a list of dictionaries if pandas is not installed."""
-        if importlib.util.find_spec("pandas") is None:
-            return self.rows()
-        import pandas as pd
-
+        """Return the rows as a pandas DataFrame. Raises ImportError if pandas is not installed; `rows` needs none."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("frame() needs pandas: pip install pandas; rows() returns dictionaries") from error
         return pd.DataFrame(self.rows())
 
     def answers(self, record: Record) -> dict[str, NDArray[Any]]:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from harness.campaign.cell import Cell, Limits, Measure, field_defaults, label, load
 from harness.campaign.errors import CampaignError
@@ -17,16 +16,25 @@ from harness.campaign.options import count
 from harness.campaign.preflight import device_refusal, memory_refusal, refusal, whole_run_refusal
 from harness.campaign.problem import Problem, inputs_of
 from harness.campaign.resolution import Resolution, hint, resolve
-from harness.contract import Device, EngineSpec, No, Phases, RunStatistics, Unsupported, Yes, schedule_from_options
+from harness.contract import (
+    Device,
+    Engine,
+    EngineSpec,
+    No,
+    Phases,
+    RunStatistics,
+    Unsupported,
+    Yes,
+    schedule_from_options,
+)
 from harness.device.spinning import short_spins
 from harness.device.synchronizing import synchronizing
-from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Program, trace
+from harness.language import MOST_FEATURES, Algorithm, InvalidInput, trace
 from harness.language.errors import authored
-from harness.language.initial_state import check_inputs
 from harness.language.program import edge_steps
-from harness.language.results_once import with_results
-from harness.plugins import closest
+from onyx_harness.arrays import LIBRARIES, as_library, host_copy, require
 from onyx_harness.graphs import NamedGraph, as_graph
+from onyx_harness.inputs import devices_in, on_host, with_arrays
 from onyx_harness.requests import AlgorithmRequest, Variant, algorithm_request, device_of, engine_request, merged, plain
 from onyx_harness.result import Result
 
@@ -44,10 +52,11 @@ def run(
     device: str | Device = "cpu",
     schedule: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
-    inputs: Mapping[str, ArrayLike] | None = None,
+    inputs: Mapping[str, Any] | None = None,
     graph_options: Mapping[str, Any] | None = None,
     max_supersteps: int | None = None,
     validate: bool = False,
+    array: str = "numpy",
     **more_parameters: Any,
 ) -> Result:
     """Run an algorithm on a graph with an engine, in this process, and return the answers.
@@ -62,26 +71,31 @@ def run(
         ``record["resolution"]`` then says how.
     parameters, and all other keywords: parameters of the algorithm, such as ``alpha=0.9``.
     inputs: arrays that replace inputs of the algorithm by name, float32 or bool of shape ``[V, ...]``, or of shape
-        ``[E, ...]`` in CSR order.
+        ``[E, ...]`` in CSR order: NumPy arrays, tensors on the CPU, and others with DLPack share their memory. CuPy
+        arrays and tensors on the engine's device stay there.
     max_supersteps: the limit; None: the program's own.
     validate: compare the answer with the float64 reference, which takes much longer than the run. Programs that update
-        edges in place are validated by `compare` and `sweep` only.
+        edges in place are validated by `compare` and `sweep` only. Reference and comparison are on the host.
+    array: the library of the answers. "numpy": in host memory. "cupy": on the CUDA device, not copied to the host.
+        "torch": on the device of the run, CPU or CUDA.
 
     The times are those of one run without warm-up: use `compare` to compare engines. An engine's crash ends this
     process, and its memory is not limited.
 
     Raises UnknownName for an unknown engine, algorithm or graph; ScheduleError for an invalid schedule; CampaignError
     for other invalid arguments; GraphError for an invalid graph; LanguageError for a program that is not well formed;
-    InvalidInput for a graph, parameters or inputs that do not fit the algorithm; Unsupported if the engine refuses,
-    with its reason; MemoryError if memory is too small; EngineFailure if the engine cannot continue; WrongAnswer.
+    InvalidInput for a graph, parameters or inputs that do not fit the algorithm, or inputs on another device;
+    Unsupported if the engine refuses, with its reason; ImportError if the library of an array is missing; MemoryError
+    if memory is too small; EngineFailure if the engine cannot continue; WrongAnswer.
     """
     phases = Phases()
     target = device_of(device)
+    _check_array(array, target)
     spec, options = engine_request(engine, schedule, target)
     request = algorithm_request(algorithm, merged(parameters, more_parameters), spec)
     with phases("open"):
         given = as_graph(graph, **(graph_options or {}))
-    problem = _problem(request, given, features, max_supersteps, inputs, phases)
+    problem = _problem(request, given, features, max_supersteps, inputs, target, phases)
     for step in edge_steps(problem.program) if validate else ():
         raise CampaignError(
             f"validate=True: {step.name} updates both ends of edges in place, so answers depend on their order; "
@@ -94,7 +108,7 @@ def run(
     with short_spins():
         with phases("resolve"):
             cell, resolution, needed = _resolved(spec, cell, problem)
-        answers, statistics, resolved = _solve(spec, cell, problem, phases)
+        answers, statistics, resolved = _solve(spec, cell, problem, array, phases)
     validation = _validated(problem, answers, statistics, phases) if validate else None
     return Result(
         given, answers, statistics, phases.seconds, resolved, validation, spec, cell, problem, resolution, needed
@@ -103,7 +117,7 @@ def run(
 
 def _problem(
     request: AlgorithmRequest, given: NamedGraph, features: int | None, max_supersteps: int | None,
-    arrays: Mapping[str, ArrayLike] | None, phases: Phases,
+    arrays: Mapping[str, Any] | None, device: Device, phases: Phases,
 ) -> Problem:  # fmt: skip
     algorithm = request.algorithm
     with phases("trace"):
@@ -112,15 +126,11 @@ def _problem(
         with authored(f"{algorithm.name}.prepare_graph", InvalidInput):
             graph = algorithm.prepare_graph(given.graph)
         k = _features(features, algorithm, given)
-        inputs = inputs_of(algorithm, program, graph, k)
+        inputs = read_only(inputs_of(algorithm, program, graph, k))
         if arrays:
-            inputs = _replaced(program, inputs, arrays)
-            stale = {name for stage in program.setup for name in stage.writes} - set(arrays)
-            fresh = {name: value for name, value in inputs.properties.items() if name not in stale}
-            inputs = with_results(program, graph, k, Inputs(fresh, inputs.parameters))
-            check_inputs(program, graph, k, inputs)
+            inputs = with_arrays(program, graph, k, inputs, arrays, device, phases)
     limit = program.max_supersteps if max_supersteps is None else count("max_supersteps", max_supersteps)
-    return Problem(algorithm, program, given.graph, graph, read_only(inputs), k, limit, "", {})
+    return Problem(algorithm, program, given.graph, graph, inputs, k, limit, "", {})
 
 
 def _features(given: int | None, algorithm: Algorithm, graph: NamedGraph) -> int:
@@ -137,22 +147,6 @@ def _features(given: int | None, algorithm: Algorithm, graph: NamedGraph) -> int
     if k > MOST_FEATURES:
         raise CampaignError(f"features is {k}; a program has 1 to {MOST_FEATURES} on every engine")
     return k
-
-
-def _replaced(program: Program, inputs: Inputs, arrays: Mapping[str, ArrayLike]) -> Inputs:
-    """Return the inputs with other arrays, as float32 or bool; a missing last axis of k = 1 is added."""
-    properties: dict[str, NDArray[Any]] = dict(inputs.properties)
-    for name, value in arrays.items():
-        known = [one.name for one in program.properties.values() if one.role == "input" and one.name in properties]
-        if name not in known:
-            raise InvalidInput(
-                f"{program.name} has no input {name!r}{closest(name, known)} (it has: {', '.join(known) or 'none'})"
-            )
-        array = np.asarray(value, properties[name].dtype)
-        if array.shape == properties[name].shape[:-1] and properties[name].shape[-1] == 1:
-            array = array[..., np.newaxis]
-        properties[name] = array
-    return Inputs(properties, inputs.parameters)
 
 
 def _cell(
@@ -220,11 +214,23 @@ def _resolved(spec: EngineSpec, cell: Cell, problem: Problem) -> tuple[Cell, Res
     return cell, resolution, told
 
 
+def _check_array(array: str, device: Device) -> None:
+    """Raise CampaignError or ImportError if answers of a run on a device cannot be arrays of a library."""
+    if array not in LIBRARIES:
+        raise CampaignError(f"array is {array!r}; it must be one of {', '.join(LIBRARIES)}")
+    if array == "cupy" and device.kind == "cpu":
+        raise CampaignError("array='cupy' is for device='cuda'; a run on the CPU has answers as 'numpy' or 'torch'")
+    require(array, f"array={array!r}")
+
+
 def _solve(
-    spec: EngineSpec, cell: Cell, problem: Problem, phases: Phases
-) -> tuple[dict[str, NDArray[Any]], RunStatistics, dict[str, Any]]:
+    spec: EngineSpec, cell: Cell, problem: Problem, array: str, phases: Phases
+) -> tuple[dict[str, Any], RunStatistics, dict[str, Any]]:
     """Return the answers, the statistics and the resolved schedule; the engine is closed in any case."""
     made = load(spec.factory)(schedule_from_options(spec, cell.schedule))
+    stays = cell.device.kind == "cuda" and array != "numpy"
+    if type(made).device_values is Engine.device_values and (stays or devices_in(problem.inputs)):
+        raise Unsupported(f"engine {spec.name!r} takes and returns arrays in host memory only; give NumPy arrays")
     engine = GuardedEngine(synchronizing(made, cell.device))
     try:
         refused = whole_run_refusal(engine, cell, problem)
@@ -235,22 +241,33 @@ def _solve(
             engine.reset(problem.inputs)
         seconds, statistics = engine.timed_run(problem.max_supersteps)
         phases.seconds["solve"] = seconds
-        with phases("download"):
-            answers = {name: np.array(engine.values(name)) for name in problem.program.outputs}
+        with phases("device_copy" if stays else "download"):
+            answers = {name: _answer(engine, spec, name, array, stays=stays) for name in problem.program.outputs}
         return answers, statistics, engine.resolved_options()
     finally:
         engine.close()
 
 
+def _answer(engine: GuardedEngine, spec: EngineSpec, name: str, array: str, *, stays: bool) -> Any:
+    """Return a copy of an output as an array of a library; ``stays``: on the device. Raises Unsupported."""
+    if not stays:
+        return as_library(np.array(engine.values(name)), array)
+    found = engine.device_values(name)
+    if found is None:
+        raise Unsupported(f"engine {spec.name!r} returns answers in host memory only; omit array={array!r}")
+    return as_library(found, array)
+
+
 def _validated(
-    problem: Problem, answers: Mapping[str, NDArray[Any]], statistics: RunStatistics, phases: Phases
+    problem: Problem, answers: Mapping[str, Any], statistics: RunStatistics, phases: Phases
 ) -> dict[str, Any]:
     """Return the comparison with the expected answer. Raises WrongAnswer."""
     from harness.language.converged import answer_at_limit, fixed_point
     from harness.language.validation import compare
 
-    posed = (problem.program, problem.graph, problem.features, problem.inputs, problem.max_supersteps)
     with phases("validate"):
+        posed = (problem.program, problem.graph, problem.features, on_host(problem.inputs), problem.max_supersteps)
+        hosted = {name: host_copy(values) for name, values in answers.items()}
         expected = None
         if statistics.settled:
             expected = problem.algorithm.settled_answer(problem.graph, problem.features)
@@ -258,7 +275,7 @@ def _validated(
             expected = fixed_point(*posed)
         if expected is None:
             expected = answer_at_limit(*posed)
-        found = compare(problem.program, answers, expected.values, expected.allowances or None)
+        found = compare(problem.program, hosted, expected.values, expected.allowances or None)
     if not found.ok:
         raise WrongAnswer(f"{found.detail} (compared with {expected.method})")
     return {

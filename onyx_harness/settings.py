@@ -7,7 +7,6 @@ are registered by a generated plugin.
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import sys
@@ -24,6 +23,7 @@ from harness.campaign.errors import CampaignError
 from harness.contract import AlgorithmSpec, Device, GraphSpec
 from harness.language.algorithm import Algorithm
 from harness.plain_text import one_line
+from onyx_harness.class_files import importable, keep_class
 from onyx_harness.graphs import as_graph
 from onyx_harness.kept import keep_graph
 from onyx_harness.requests import AlgorithmRequest, Variant, engine_request, graph_request, installed
@@ -37,14 +37,24 @@ from harness.api import AlgorithmSpec, GraphSpec, hookimpl
 def onyx_{group}s():
     return [{spec!r}]
 '''
+_CLASS = '''"""Generated: an algorithm class of a Python process that other processes cannot import."""
+
+from onyx_harness.class_files import kept_class
+
+made = kept_class({fingerprint!r})
+'''
 
 
 class Settings:
-    """The configuration of a comparison, in ``folder``; files with equal content have equal names."""
+    """The configuration of a comparison, in ``folder``; files with equal content have equal names.
+
+    A folder may serve several comparisons: each finds only the plugins that it has registered itself.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.configuration = folder / "conf"
-        self.plugins = folder / "plugins"
+        self._plugins = folder.absolute() / "plugins"
+        self._registered: list[str] = []  # folders
 
     def engine(self, engine: str | Variant, device: Device) -> str:
         """Return the choice for ``engine=``. Raises UnknownName or ScheduleError."""
@@ -52,14 +62,18 @@ class Settings:
         return engine if isinstance(engine, str) else self._choice("engine", spec.name, options)
 
     def algorithm(self, request: AlgorithmRequest) -> str:
-        """Return the choice for ``algorithm=``. Raises CampaignError for a class that no other process can import."""
+        """Return the choice for ``algorithm=``; a class that no other process can import is written to the cache.
+
+        Raises CampaignError for the name of an installed algorithm and for a class that cannot be serialised, and
+        CacheError.
+        """
         if not request.factory:
             made = type(request.algorithm)
-            factory = importable(made)
             if request.name in installed().algorithms:
                 raise CampaignError(
                     f"{made.__name__} is called {request.name!r}, as an installed algorithm is; give it another name"
                 )
+            factory = importable(made) or self._by_value(made)
             text = one_line((made.__doc__ or made.__name__).strip().partition("\n")[0])
             self._register("algorithm", AlgorithmSpec(request.name, text, factory))
         return self._choice("algorithm", request.name, request.parameters)
@@ -75,14 +89,15 @@ class Settings:
         given = as_graph(graph, **options).graph
         name = re.sub(r"[^\w .'()-]", "_", given.name) or "graph"
         name = f"{name} (in memory)" if name in installed().graphs else name
-        self._register("graph", GraphSpec(name, "a graph in memory", "onyx_harness.kept:kept_graph", keep_graph(given)))
-        return self._choice("graph", name, {})
+        kept = keep_graph(given)
+        self._register("graph", GraphSpec(name, "a graph in memory", "onyx_harness.kept:kept_graph", kept))
+        return self._choice("graph", name, {"content": kept["content"]})  # other graphs may have the same name
 
     def python_path(self) -> str:
         """Return the PYTHONPATH with which another process imports what this one does."""
         standard = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
         folders = [str(Path(entry or ".").absolute()) for entry in sys.path]
-        return os.pathsep.join([str(self.plugins.absolute()), *(one for one in folders if one not in standard)])
+        return os.pathsep.join([*self._registered, *(one for one in folders if one not in standard)])
 
     def _choice(self, group: str, name: str, options: Mapping[str, Any]) -> str:
         """Write ``GROUP/NAME_DIGEST.yaml`` and return its stem."""
@@ -95,27 +110,24 @@ class Settings:
         write_whole(self.configuration / group / f"{stem}.yaml", text)
         return stem
 
+    def _by_value(self, made: type[Algorithm]) -> str:
+        """Write a module that loads a class from the cache; return its factory. Other code has another module."""
+        fingerprint = keep_class(made)
+        module = f"onyx_harness_class_{fingerprint}"
+        write_whole(self._folder(module) / f"{module}.py", _CLASS.format(fingerprint=fingerprint))
+        return f"{module}:made"
+
     def _register(self, group: str, spec: AlgorithmSpec | GraphSpec) -> None:
-        """Write a plugin that offers ``spec``; it is installed for every process with the folder on its path."""
+        """Write a plugin that offers ``spec``; it is installed for every process with its folder on the path."""
         module = f"onyx_harness_session_{digest(repr(spec))[:12]}"
-        write_whole(self.plugins / f"{module}.py", _PLUGIN.format(group=group, spec=spec))
-        described = self.plugins / f"{module}-0.dist-info"
+        folder = self._folder(module)
+        write_whole(folder / f"{module}.py", _PLUGIN.format(group=group, spec=spec))
+        described = folder / f"{module}-0.dist-info"
         write_whole(described / "METADATA", f"Metadata-Version: 2.1\nName: {module}\nVersion: 0\n")
         write_whole(described / "entry_points.txt", f"[onyx_harness]\n{module} = {module}\n")
 
-
-def importable(made: type[Algorithm]) -> str:
-    """Return ``module:Class``. Raises CampaignError for a class that another process cannot import."""
-    place = f"algorithm class {made.__name__} is defined in {made.__module__}"
-    if made.__module__ == "__main__":
-        raise CampaignError(
-            f"{place} (a notebook or a script), which the isolated processes of compare() cannot import; move it to a "
-            f"module, such as {made.name}.py beside the notebook, and import it, or use run()"
-        )
-    module = importlib.import_module(made.__module__)
-    if getattr(module, made.__qualname__, None) is not made:
-        raise CampaignError(
-            f"{place} as {made.__qualname__}, which the isolated processes of compare() cannot import; define it at "
-            "the top level of the module"
-        )
-    return f"{made.__module__}:{made.__qualname__}"
+    def _folder(self, module: str) -> Path:
+        """Return the folder of a module, which :meth:`python_path` has from now on."""
+        folder = self._plugins / module
+        self._registered.append(str(folder))
+        return folder

@@ -75,7 +75,8 @@ ALLOWED: dict[str, set[str]] = {
     "onyx_harness": NUMERICAL | LIGHT_PARTS | {
         "harness", "harness.api", "harness.cache", "harness.campaign", "harness.device", "harness.graph",
         "harness.language", "harness.plain_text", "harness.plugins", "harness.records", "harness.report",
-        "harness.atomic_write", "matplotlib", "omegaconf", "pandas", "rich",
+        "harness.atomic_write", "IPython", "cloudpickle", "cupy", "matplotlib", "omegaconf", "pandas",
+        "rich", "torch",
     },
     "hydra_plugins": {"harness.campaign", "hydra", "omegaconf"},
     "engines": NUMERICAL | {

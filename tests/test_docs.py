@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from harness import __version__
-from harness.report.publication import named_sweeps, rendered
+from harness.report.paper_table import PaperTable, read_paper_table
+from harness.report.publication import named_papers, named_sweeps, rendered
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("C*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -64,6 +65,40 @@ def test_every_published_sweep_is_shown_once():
     assert published <= set(shown)
 
 
+def paper_table(name: str) -> PaperTable:
+    """Return a table of a paper."""
+    return read_paper_table(ROOT / "docs" / "papers" / f"{name}.toml")
+
+
+def test_every_table_of_a_paper_is_shown_once():
+    shown = [name for page in PAGES[1:] for name in named_papers(page.read_text())]
+    assert sorted(shown) == sorted(path.stem for path in (ROOT / "docs" / "papers").iterdir())
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "docs" / "papers").iterdir()))
+def test_a_table_of_a_paper_has_the_names_of_its_preset(name):
+    """Otherwise none of our times would ever appear beside it."""
+    table = paper_table(name)
+    presets = {"thesis": "thesis_tables"}  # sweeps that are not named like their preset
+    path = ROOT / "conf" / "experiment" / f"{presets.get(table.sweep, table.sweep)}.yaml"
+    layout = yaml.safe_load(path.read_text())["layout"]
+    known = set(layout.get("names", yaml.safe_load((ROOT / "conf" / "paper" / "vaz2021.yaml").read_text())).values())
+    assert set(table.ours) <= set(layout["columns"])
+    assert set(table.rows) <= known
+    assert {graph for graphs in table.rows.values() for graph in graphs} & known
+
+
+def test_the_tables_of_the_thesis_agree_with_its_text():
+    """The text has the extremes of the tables (sections 7.5.1, 7.5.2 and 8.1)."""
+    speed_ups = [cells for graphs in paper_table("vaz2021-table-7.2").rows.values() for cells in graphs.values()]
+    for column, extremes in {1: (1.2, 3.2), 2: (1.1, 9.3), 3: (1.6, 20.3)}.items():
+        assert (min(row[column] for row in speed_ups), max(row[column] for row in speed_ups)) == extremes
+    times = [cells for graphs in paper_table("vaz2021-table-7.4").rows.values() for cells in graphs.values()]
+    for column, largest in {1: 51.2, 2: 17.1, 3: 6.8}.items():
+        assert round(max(row[column] / row[0] for row in times if row[column] != "X"), 1) == largest
+    assert len(speed_ups) == len(times) == 40
+
+
 def test_words_are_sorted_and_defined_once():
     terms = [entry.lower() for entry in re.findall(r"^- \*\*(.+?)\*\*: ", WORDS, re.MULTILINE)]
     assert len(terms) == len(re.findall("^- ", WORDS, re.MULTILINE)) > 50
@@ -100,6 +135,17 @@ def test_the_citation_and_the_changelog_are_of_this_version():
     assert {"cff-version", "message", "title", "authors", "license"} <= cited.keys()
     assert cited["version"] == __version__
     assert re.search(rf"^## {re.escape(__version__)} \(", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+
+def test_every_paper_with_a_page_is_cited():
+    references = yaml.safe_load((ROOT / "CITATION.cff").read_text())["references"]
+    titles = {reference["title"] for reference in references}
+    pages = [page for page in PAGES if page.name.startswith("paper-")]
+    assert len(pages) == 5
+    for page in pages:
+        first = " ".join(page.read_text().split("\n\n")[1].split())
+        assert any(f'"{title}"' in first.replace(',"', '"') for title in titles), page.name
+        assert f"({page.name})" in (ROOT / "docs" / "papers.md").read_text()
 
 
 def test_the_page_of_the_installation_names_every_extra():

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import re
 import runpy
+import subprocess
 import sys
+import tomllib
 import warnings
 
 import pytest
 
 from harness.campaign import application, doctor, plan
 from harness.campaign.command_line import COMMANDS as COMMANDS_OF_THE_HARNESS
-from tests.documented_commands import documented_commands, words
+from tests.documented_commands import PAGES, ROOT, SHELL_BLOCK, documented_commands, segments, unknown_programs, words
 from tests.test_readme import block
 
 COMMANDS = documented_commands()
 PLANNED_CELLS = 3  # of a sweep: composing all of a large preset takes most of a minute
 # Beginnings of commands that do not run here, each with the reason.
 ELSEWHERE = {
-    "python3 -m venv .venv": "the quick start installs from scratch; tests/test_readme.py checks what it names",
+    "python3 -m venv .venv": "a module of Python; .ci/run runs it with the quick start",
+    "uv venv": "uv need not be installed; .ci/run runs the quick start with pip",
+    "apt install g++": "a program of the system",
+    "git worktree add ../before main": "changes the repository; tests/campaign/test_bisection.py adds worktrees",
     "onyx-harness engine=gather": "the page's own engine: tests/plugins installs it and runs a sweep with it",
     "onyx-harness engine=scipy,gather": "the page's own engine: tests/plugins installs it and runs a sweep with it",
     "onyx-harness bisect": "times the commits of a checkout; tests/campaign/test_bisection.py runs it on a small one",
@@ -28,7 +34,7 @@ ELSEWHERE = {
     "pytest --benchmark-compare=": "compares with a stored run, which is missing here",
     "pytest -p harness.conformance.plugin --engine gather": "the page's own engine; tests/conformance runs the suite",
 }
-EXPLAINED = "onyx-harness explain"
+OUTSIDE = {"ziglang"}  # packages to install that are no extra of the project
 
 
 def elsewhere(command):
@@ -39,6 +45,9 @@ def elsewhere(command):
 HARNESS = sorted(command for command in COMMANDS if command.startswith("onyx-harness") and not elsewhere(command))
 MODULES = sorted(command for command in COMMANDS if command.startswith("python") and not elsewhere(command))
 PYTEST = sorted(command for command in COMMANDS if command.startswith("pytest") and not elsewhere(command))
+INSTALLS = sorted(command for command in COMMANDS if re.match(r"(uv )?pip ", command))
+SITE = sorted(command for command in COMMANDS if command.startswith("mkdocs"))
+CHECKS = sorted(command for command in COMMANDS if command.startswith((".ci/run", "ruff", "mypy")))
 
 
 class Parsed(Exception):
@@ -111,9 +120,61 @@ def test_tests_that_are_named_to_pytest_exist(request):
         assert all((request.config.rootpath / path).exists() for path in paths), COMMANDS[command]
 
 
+@pytest.mark.parametrize("command", INSTALLS)
+def test_what_is_installed_exists(command):
+    from pip._internal.commands import create_command
+
+    arguments = words(command)[1 + words(command).index("pip") :]
+    options, names = create_command(arguments[0]).parse_args(arguments[1:])
+    assert all((ROOT / path).is_file() for path in options.constraints), COMMANDS[command]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"].keys()
+    for name in [*names, *options.editables]:
+        found = re.fullmatch(r"(\.|onyx-harness)(?:\[([\w,]+)\])?", name)
+        assert name in OUTSIDE or (found and set((found[2] or "test").split(",")) <= extras), COMMANDS[command]
+
+
+@pytest.mark.parametrize("command", SITE)
+def test_a_command_of_the_site_is_accepted(command):
+    cli = pytest.importorskip("mkdocs.__main__", reason="the site needs the extra 'docs'").cli
+    name, *arguments = words(command)[1:]
+    assert cli.commands[name].make_context(name, arguments).command.name == name
+
+
+def test_what_contributors_run_is_what_the_whole_check_runs():
+    check = ROOT / ".ci" / "run"
+    if not check.exists():  # the source distribution has no .ci
+        pytest.skip("the whole check is in the repository only")
+    steps = check.read_text()
+    for command in CHECKS:
+        assert command == ".ci/run" or re.search(rf"\.venv/bin/{re.escape(command)}( |\")", steps), COMMANDS[command]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_shell_code_is_valid(page):
+    for found in SHELL_BLOCK.finditer(page.read_text()):
+        done = subprocess.run(["bash", "-n"], input=found[2], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{found[2]}\n{done.stderr}"
+
+
+@pytest.mark.parametrize(
+    ("line", "commands"),
+    [
+        ("python3 -m venv a && .venv/bin/pip install -e '.[a]'", ["python3 -m venv a", "pip install -e '.[a]'"]),
+        ("(test $s = a || cd ../x; A=1 pytest -k 'a and b')", ["test '$s' = a", "cd ../x", "pytest -k 'a and b'"]),
+        ('eval "$(onyx-harness --help)"', ["onyx-harness --help", "eval INNER"]),
+        ("source (onyx-harness list \\| psub)  # fish", ["source", "onyx-harness list", "psub"]),
+        ("python -m harness.records benchmark a > b.json", ["python -m harness.records benchmark a"]),
+    ],
+)
+def test_a_line_of_shell_code_is_split_into_commands(line, commands):
+    assert list(segments(line)) == commands
+
+
 def test_the_pages_are_read_as_they_are_written():
     assert len(HARNESS) > 15
     assert len(MODULES) > 15
     for start in ELSEWHERE:
         assert any(command.startswith(start) for command in COMMANDS), f"no page shows {start!r}: remove the entry"
-    assert {*HARNESS, *MODULES, *PYTEST} == {command for command in COMMANDS if not elsewhere(command)}
+    checked = {*HARNESS, *MODULES, *PYTEST, *INSTALLS, *SITE, *CHECKS}
+    assert checked == {command for command in COMMANDS if not elsewhere(command)}
+    assert unknown_programs() == set()

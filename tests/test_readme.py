@@ -87,6 +87,26 @@ def test_the_plugin_is_one(example):
     assert schedule_from_options(engine, {"blocks": 3}).blocks == 3
 
 
+def test_the_python_example_of_the_tutorial_runs():
+    tutorial = (ROOT / "docs" / "tutorial.md").read_text()
+    source = re.search(r"```python\n(.*?)```", tutorial, re.DOTALL)[1]
+    assert "assert " in source
+    exec(source, {})
+
+
+def test_the_query_of_kept_answers_runs(tmp_path, monkeypatch):
+    duckdb = pytest.importorskip("duckdb", reason="queries need the extra 'query'")
+    query = re.search(r"```sql\n(.*?)```", (ROOT / "docs" / "answers.md").read_text(), re.DOTALL)[1]
+    monkeypatch.chdir(tmp_path)
+    for cell, answer in {"a": "30 AS vertex, 1.0 AS distance", "b": "7 AS vertex, 2.0 AS distance, 1 AS other"}.items():
+        folder = tmp_path / "results" / "sweep" / cell
+        folder.mkdir(parents=True)
+        duckdb.sql(f"COPY (SELECT {answer}) TO '{folder / 'answer.parquet'}'")
+    found = duckdb.sql(query)
+    assert found.columns == ["vertex", "distance"]
+    assert [(vertex, float(distance)) for vertex, distance in found.fetchall()] == [(7, 2.0), (30, 1.0)]
+
+
 def test_the_python_example_is_that_of_its_page():
     page = (ROOT / "docs" / "python-api.md").read_text()
     assert f"<!-- example: pagerank -->\n```python\n{block('example: python')}```" in page  # which a test runs

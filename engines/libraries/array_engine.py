@@ -318,6 +318,16 @@ class ArrayEngine(ArrayStages, Engine):
         chosen = places(self.graph)[index] if edge else index
         return self.arrays.download(self._value[name][self.arrays.upload(chosen.astype(np.int64))])
 
+    def device_values(self, name: str) -> Any:
+        """Return a property as a new array of the library on the device, edge properties in CSR order; None on the
+        CPU."""
+        if self.on_host:
+            return None
+        values = self._value[name]
+        if self.program.properties[name].place != "edge":
+            return self.arrays.copy(values)
+        return self.gather(values, self.arrays.upload(places(self.graph).astype(np.int64)))
+
     def explain(self) -> str:
         """Return the implementation of each stage as text."""
         lines = [type(self).__name__, schedule_text(self)]

@@ -28,7 +28,9 @@ class TorchArrays(Arrays):
         }
 
     def upload(self, values: NDArray[Any]) -> Tensor:
-        """Return a copy on the device."""
+        """Return a copy on the device; an array of another library there stays in its memory."""
+        if hasattr(values, "__cuda_array_interface__"):
+            return torch.as_tensor(values, device=self.device)
         return torch.tensor(values, device=self.device)
 
     def download(self, array: Tensor) -> NDArray[Any]:

@@ -65,10 +65,13 @@ SHORT = 32  # the most in-edges of a vertex for which segment_reduce, with a thr
 
 
 @contextmanager
-def inference() -> Iterator[None]:
-    """Disable gradients; raise MemoryError if memory runs out on the device or on the CPU."""
+def inference(*, lasting: bool = False) -> Iterator[None]:
+    """Disable gradients; raise MemoryError if memory runs out on the device or on the CPU.
+
+    ``lasting``: tensors made within are ordinary ones, which programs of others may compute gradients from.
+    """
     try:
-        with torch.inference_mode():
+        with torch.no_grad() if lasting else torch.inference_mode():
             yield
     except torch.cuda.OutOfMemoryError as error:
         raise MemoryError(str(error)) from error
@@ -235,6 +238,11 @@ class TorchEngine(ArrayEngine):
         """Return some rows of a property in float32."""
         with inference():
             return super().rows(name, index)
+
+    def device_values(self, name: str) -> Tensor | None:
+        """Return a property in float32 on a CUDA device; None on the CPU."""
+        with inference(lasting=True):
+            return super().device_values(name)
 
     def gather(self, values: Tensor, index: Tensor) -> Tensor:
         """Return the rows with the given numbers."""

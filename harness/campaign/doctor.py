@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import json
 import os
@@ -12,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, metadata, version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,13 +22,14 @@ import psutil
 from harness import __version__
 from harness.cache import CACHE_VARIABLE, cache_folder
 from harness.campaign.environment import environment
+from harness.campaign.lock_folder import LOCKS_VARIABLE, LockError, lock_folder
 from harness.campaign.text_table import table
 from harness.plugins import Registry
 
 State = Literal["ok", "optional", "problem"]
 _SIGNS: dict[State, str] = {"ok": "ok", "optional": "-", "problem": "!!"}
 _PROBE_S = 120  # seconds; importing CuPy from a cold disk takes tens of them
-TRIALS = ("numba", "driver", "cupy", "nvrtc")
+TRIALS = ("numba", "driver", "nvml", "cupy", "nvrtc")
 _GB = 1e9
 _ROOM_GB = 5  # free space below which a sweep on large graphs may fill the disk
 _BUSY = 0.5  # mean load above which times are noisy
@@ -39,6 +41,7 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "peers": ("graph libraries as engines", ("igraph", "networkit", "networkx", "graphblas", "sknetwork")),
     "sgd": ("LIBMF and Surprise as engines", ("libmf", "surprise")),
     "torch": ("PyTorch as an engine", ("torch",)),
+    "docs": ("the site of the documentation: mkdocs build", ("mkdocs", "material", "duckdb", "matplotlib")),
     "conformance": ("the conformance suite for engines", ("pytest",)),
     "joblib": ("launcher hydra/launcher=joblib", ("hydra_plugins.hydra_joblib_launcher",)),
     "submitit": ("launchers submitit_local, submitit_slurm", ("hydra_plugins.hydra_submitit_launcher",)),
@@ -61,6 +64,7 @@ def findings(registry: Registry, probed: dict[str, dict[str, Any]]) -> list[Find
     return [
         *_machine(),
         *_cache(),
+        *_locks(),
         *_cpu_compiler(probed["numba"]),
         *_gpu(probed),
         *_programs(),
@@ -102,7 +106,7 @@ def _failed(reason: str) -> dict[str, dict[str, Any]]:
 def _machine() -> Iterator[Finding]:
     told = environment()
     yield Finding("harness", f"{__version__}, commit {told['commit'] or 'unknown'}, in {Path(__file__).parents[2]}")
-    yield Finding("Python", f"{told['python']}, {sys.executable}")
+    yield _python()
     system = platform.system()
     yield Finding("system", told["system"], "ok" if system == "Linux" else "problem",
                   "" if system == "Linux" else "use Linux, for example in a container or in WSL 2")  # fmt: skip
@@ -116,6 +120,26 @@ def _machine() -> Iterator[Finding]:
                       "sudo cpupower frequency-set -g performance")  # fmt: skip
     available = psutil.virtual_memory().available
     yield Finding("memory", f"{told['memory'] / _GB:.1f} GB, {min(available, told['memory']) / _GB:.1f} GB available")
+
+
+def _python() -> Finding:
+    """Return the running Python; one that the package was not tested with is allowed and noted."""
+    running, found = "{}.{}".format(*sys.version_info), f"{platform.python_version()}, {sys.executable}"
+    tested = tested_versions()
+    if not tested or running in tested:
+        return Finding("Python", found)
+    fix = f"python{tested[-1]} -m venv .venv, and install the harness there"
+    return Finding("Python", f"{found}; tested are {', '.join(tested)}", "optional", fix)
+
+
+def tested_versions() -> list[str]:
+    """Return the versions of Python that the metadata of the installed package names, such as 3.12."""
+    begin = "Programming Language :: Python :: "
+    try:
+        named = metadata("onyx-harness").get_all("Classifier") or []
+    except PackageNotFoundError:  # run from files that are not installed
+        return []
+    return [name.removeprefix(begin) for name in named if name.startswith(begin + "3.")]
 
 
 def _cache() -> Iterator[Finding]:
@@ -134,6 +158,24 @@ def _cache() -> Iterator[Finding]:
                   f"free some space, or export {CACHE_VARIABLE}=FOLDER on another disk" if full else "")  # fmt: skip
 
 
+def _locks() -> Iterator[Finding]:
+    """Yield the folder of locks; a cell refuses one that it cannot trust, or whose file system has no locks."""
+    try:
+        folder = lock_folder()
+    except LockError as error:
+        met, _, fix = str(error).partition("; ")
+        yield Finding("locks", met, "problem", fix)
+        return
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        met = f"files in {folder} cannot be locked: {error.strerror or error}"
+        yield Finding("locks", met, "problem", f"export {LOCKS_VARIABLE}=FOLDER on a local disk")
+    else:
+        yield Finding("locks", str(folder))
+
+
 def _cpu_compiler(numba: dict[str, Any]) -> Iterator[Finding]:
     if "error" in numba:
         yield Finding("CPU compiler", numba["error"], "problem", "pip install --force-reinstall numba")
@@ -143,7 +185,7 @@ def _cpu_compiler(numba: dict[str, Any]) -> Iterator[Finding]:
 
 def _gpu(probed: dict[str, dict[str, Any]]) -> Iterator[Finding]:
     """Yield driver, devices, CuPy and NVRTC. Without a GPU none of them is required."""
-    driver, cupy, nvrtc = probed["driver"], probed["cupy"], probed["nvrtc"]
+    driver, nvml, cupy, nvrtc = (probed[trial] for trial in ("driver", "nvml", "cupy", "nvrtc"))
     has_gpu = "error" not in driver
     lacks: State = "problem" if has_gpu else "optional"
     if not has_gpu:
@@ -152,10 +194,12 @@ def _gpu(probed: dict[str, dict[str, Any]]) -> Iterator[Finding]:
         memory = f"{device['memory'] / _GB:.0f} GB, compute capability {device['compute_capability']}"
         yield Finding(f"GPU {device['index']}", f"{device['name']}, {memory}")
     newest = driver.get("cuda", 0)
-    if has_gpu:
-        yield Finding("CUDA driver", f"supports CUDA up to {_cuda(newest)}")
     right = "cuda12" if has_gpu and newest < 13_000 else "cuda13"
     install = f"pip install 'onyx-harness[{right}]'"
+    if has_gpu:
+        number = f"{nvml['driver']}, " if "driver" in nvml else ""
+        yield Finding("CUDA driver", f"{number}supports CUDA up to {_cuda(newest)}")
+        yield from _gpu_state(nvml, install)
     if "error" in cupy:
         yield Finding("CuPy", cupy["error"], lacks, install)
         return
@@ -168,6 +212,16 @@ def _gpu(probed: dict[str, dict[str, Any]]) -> Iterator[Finding]:
         yield Finding("NVRTC", nvrtc["error"], lacks, install)
     else:
         yield Finding("NVRTC", f"{'.'.join(map(str, nvrtc['version']))}, compiles for {nvrtc['architecture']}")
+
+
+def _gpu_state(nvml: dict[str, Any], install: str) -> Iterator[Finding]:
+    """Yield what disturbs times on the first GPU, or why that cannot be known."""
+    if "error" in nvml:
+        met = f"{nvml['error']}: times on a GPU are not marked as shared or throttled"
+        yield Finding("NVML", met, "optional", install)
+    elif nvml.get("others"):
+        met = f"{nvml['others']} other processes use GPU 0: times will be marked as shared"
+        yield Finding("GPU load", met, "optional", "end the processes that nvidia-smi lists before a comparison")
 
 
 def _programs() -> Iterator[Finding]:
@@ -189,6 +243,8 @@ def _extras() -> Iterator[Finding]:
         if missing:
             names = ", ".join(name.rpartition(".")[2] for name in missing)
             yield Finding(f"[{extra}]", f"{use}; missing: {names}", "optional", f"pip install 'onyx-harness[{extra}]'")
+        elif extra == "submitit" and shutil.which("sbatch") is None:
+            yield Finding(f"[{extra}]", f"{use}; submitit_slurm also needs sbatch, which is not on the PATH")
         else:
             yield Finding(f"[{extra}]", use)
 

@@ -24,6 +24,7 @@ def probe() -> dict[str, dict[str, Any]]:
     return {
         "numba": _tried(lambda: {"version": importlib.import_module("numba").__version__}),
         "driver": driver,
+        "nvml": _tried(_nvml),
         "cupy": _tried(lambda: {"version": importlib.import_module("cupy").__version__}),
         "nvrtc": _tried(lambda: _nvrtc(driver)),
     }
@@ -45,6 +46,17 @@ def _driver() -> dict[str, Any]:
         return {"error": reason}
     count = next(index for index in range(1, 1025) if cuda_unavailable(index))
     return {"cuda": newest_cuda(), "devices": [vars(describe(index)) for index in range(count)]}
+
+
+def _nvml() -> dict[str, Any]:
+    """Return the number of the driver, and how many processes use the first GPU; this process is not one of them."""
+    from harness.campaign.gpu import gpu_facts
+
+    importlib.import_module("pynvml")  # gpu_facts() does without it
+    facts = gpu_facts(0, resting=-1)
+    if facts is None:
+        return {"error": "the NVIDIA management library does not answer"}
+    return {name: value for name, value in facts.items() if name in ("driver", "others")}
 
 
 def _nvrtc(driver: dict[str, Any]) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from hydra.errors import ConfigCompositionException
 from harness.campaign.cell import Cell, load, resolve_cell
 from harness.campaign.child_report import ChildReport
 from harness.campaign.config_cache import plain
+from harness.campaign.engine_checks import MalformedAnswer
 from harness.campaign.errors import CampaignError
-from harness.campaign.guarded_engine import GuardedEngine, MalformedAnswer
+from harness.campaign.guarded_engine import GuardedEngine
 from harness.campaign.preflight import refusal
 from harness.campaign.problem import Problem, set_problem
 from harness.campaign.resolution import hint, resolve

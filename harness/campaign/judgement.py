@@ -12,7 +12,7 @@ from harness.cache import CacheError
 from harness.campaign.answers import NONE, save_answer
 from harness.campaign.cell import Cell
 from harness.campaign.child_report import ChildReport, ReportDamaged, StoreError, keeping
-from harness.campaign.guarded_engine import MalformedAnswer, checked_metrics
+from harness.campaign.engine_checks import MalformedAnswer, checked_metrics
 from harness.campaign.problem import Problem
 from harness.campaign.scrutiny import scrutinize
 from harness.campaign.verdict import verdict

@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.cache import CacheError
-from harness.campaign.guarded_engine import GuardedEngine, checked_metrics
+from harness.campaign.engine_checks import checked_metrics
+from harness.campaign.guarded_engine import GuardedEngine
 from harness.campaign.measurement import answer_of
 from harness.campaign.random_orders import RUNS, compared_supersteps, interval
 from harness.campaign.reference import in_random_orders

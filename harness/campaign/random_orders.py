@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from harness.campaign.guarded_engine import checked_metrics
+from harness.campaign.engine_checks import checked_metrics
 from harness.graph.adjacency import Adjacency, id_dtype
 from harness.graph.graph import Graph
 from harness.language.algorithm import Answer, Inputs

@@ -76,6 +76,12 @@ class Finishing(Engine):
         """Return some rows of the engine's values of a property."""
         return self._engine.rows(name, index)
 
+    def device_values(self, name: str) -> Any:
+        """Return the engine's values of a property on the device, after they are copied."""
+        found = self._engine.device_values(name)
+        synchronize(self._index)
+        return found
+
     def explain(self) -> str:
         """Return the engine's description."""
         return self._engine.explain()

@@ -28,6 +28,16 @@ class DeviceArray(np.ndarray[Any, Any]):
         """The address as ``data.ptr``, as CuPy gives it."""
         return types.SimpleNamespace(ptr=self.__array_interface__["data"][0])
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The description by which other libraries share the memory of an array."""
+        return dict(self.__array_interface__)
+
+    @property
+    def device(self) -> Any:
+        """The device as ``device.id``, as CuPy gives it."""
+        return types.SimpleNamespace(id=0)
+
     def __setitem__(self, place: Any, values: Any) -> None:
         Order.written()
         super().__setitem__(place, values)
@@ -38,7 +48,9 @@ class DeviceArray(np.ndarray[Any, Any]):
         super().fill(value)
 
     def set(self, values: NDArray[Any]) -> None:
-        """Copy values from the host."""
+        """Copy values from the host. Raises TypeError for an array of the device, as CuPy does."""
+        if isinstance(values, DeviceArray):
+            raise TypeError("Only numpy.ndarray can be set to cupy.ndarray")
         self[...] = values
 
     def get(self, out: NDArray[Any] | None = None, blocking: bool = True) -> NDArray[Any]:
@@ -64,6 +76,17 @@ def allocated(values: Any, dtype: DTypeLike | None = None) -> DeviceArray:
     array[...] = given
     array.room = room
     return array
+
+
+def as_array(values: Any, dtype: DTypeLike | None = None) -> DeviceArray:
+    """Return an array of the device in its own memory, also if it is of another library; others are copied to it."""
+    if not hasattr(values, "__cuda_array_interface__"):
+        return allocated(values, dtype)
+    if not isinstance(values, DeviceArray):
+        holder = types.SimpleNamespace(__array_interface__=values.__cuda_array_interface__, owner=values)
+        values = np.asarray(holder).view(DeviceArray)
+    shared: DeviceArray = values if dtype is None else values.astype(dtype, copy=False)
+    return shared
 
 
 class HostArray(DeviceArray):
@@ -278,7 +301,7 @@ def cupy_of(module: type) -> types.ModuleType:
     )  # fmt: skip
     made = {
         "ndarray": HostArray,
-        "asarray": allocated,
+        "asarray": as_array,
         "full": lambda shape, value, dtype: allocated(np.full(shape, value, dtype)),
         "zeros": lambda shape, dtype: allocated(np.zeros(shape, dtype)),
         "ones": lambda shape, dtype: allocated(np.ones(shape, dtype)),

@@ -52,6 +52,11 @@ def check_inputs(program: Program, graph: Graph, features: int, inputs: Inputs) 
             start.of(prop)
 
 
+def on_device(values: object) -> bool:
+    """Return whether an array is in the memory of a CUDA device, as its ``__cuda_array_interface__`` tells."""
+    return hasattr(values, "__cuda_array_interface__")
+
+
 def note_checked(program: Program, inputs: Inputs) -> None:
     """Take the arrays of some inputs as checked, because they have rows that were; only arrays that cannot change."""
     for name, array in inputs.properties.items():
@@ -112,10 +117,12 @@ class Start:
 def checked_input(prop: Property, inputs: Inputs, graph: Graph, shape: tuple[int, ...]) -> Array:
     """Return an input property, checked for presence, shape, kind, NaN and sign.
 
-    A graph property has no first axis. Infinities are legal. Raises InvalidInput.
+    A graph property has no first axis. Infinities are legal. An array on a CUDA device is checked there. Raises
+    InvalidInput.
     """
     if prop.name in inputs.properties:
-        array = np.asarray(inputs.properties[prop.name])
+        given = inputs.properties[prop.name]
+        array = given if on_device(given) else np.asarray(given)
     elif prop.place == "edge" and prop.name == "weight":
         array = graph.weights if graph.weights is not None else np.ones(graph.num_edges, np.float32)
     elif prop.place == "edge" and prop.name == FORWARD:
@@ -125,14 +132,15 @@ def checked_input(prop: Property, inputs: Inputs, graph: Graph, shape: tuple[int
     if array.shape != shape:
         raise InvalidInput(f"input {prop.name!r} has shape {array.shape}; the program needs {shape}")
     key = _requirements(prop, array)
-    if _CHECKED.get(key) is array and not array.flags.writeable:
+    if not on_device(array) and _CHECKED.get(key) is array and not array.flags.writeable:
         return array
     if array.dtype.kind not in ("b" if prop.dtype == "bool" else "fiub"):
         raise InvalidInput(f"input {prop.name!r} is {array.dtype}; the program needs {prop.dtype}")
     if array.dtype.kind == "f" and _count(array, np.isnan):
         raise InvalidInput(f"input {prop.name!r} contains NaN; remove or replace those entries")
     _check_signs("input", prop, array)
-    _CHECKED[key] = array
+    if not on_device(array):
+        _CHECKED[key] = array
     return array
 
 
@@ -158,4 +166,6 @@ def _check_signs(what: str, prop: Property, values: Array) -> None:
 
 def _count(values: Array, test: Callable[[Array], Array]) -> int:
     """Return the number of values that pass a test; few are in memory at once if they are in a mapped file."""
+    if on_device(values):
+        return int(test(values).sum())
     return sum(int(np.count_nonzero(test(part))) for part in in_parts(np.atleast_1d(values)))

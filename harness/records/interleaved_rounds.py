@@ -78,11 +78,11 @@ def _merged(rounds: Sequence[Record]) -> Record:
         again = f"in round {failed['round']} of {len(rounds)}: {failed['reason']}"
         return failed if alike and len(failures) == len(rounds) else cast("Record", {**failed, "reason": again})
     phases = {name: statistics.median(r["phases"].get(name, 0.0) for r in rounds) for name in first["phases"]}
-    marks = [mark for mark in Mark if any(mark in record["marks"] for record in rounds)]
+    solve = _solve([r["solve"] for r in rounds if r["solve"] is not None])
     together: dict[str, Any] = {
-        "solve": _solve([r["solve"] for r in rounds if r["solve"] is not None]),
+        "solve": solve,
         "phases": phases,
-        "marks": marks,
+        "marks": _marks(rounds, solve),
         "seconds": sum(r["seconds"] for r in rounds),
     }
     together["accuracy"] = _accuracy(rounds)
@@ -90,6 +90,14 @@ def _merged(rounds: Sequence[Record]) -> Record:
         colds = [record["warm"]["cold"] for record in rounds if record["warm"] is not None]
         together["warm"] = {**first["warm"], "cold": _solve(colds)}
     return cast("Record", {**first, **together})
+
+
+def _marks(rounds: Sequence[Record], solve: Solve) -> list[Mark]:
+    """Return the marks of all rounds; whether the time is noisy depends on the interval of all rounds."""
+    marks = {mark for record in rounds for mark in record["marks"]} - {Mark.NOISY}
+    if solve["high"] - solve["low"] > rounds[0]["config"]["measure"]["width"] * solve["median"]:
+        marks.add(Mark.NOISY)
+    return [mark for mark in Mark if mark in marks]
 
 
 def _accuracy(rounds: Sequence[Record]) -> Accuracy | None:

@@ -6,6 +6,7 @@ against them when it is written and when it is read.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypedDict, cast
 
@@ -324,6 +325,9 @@ def validate(data: Mapping[str, Any]) -> Record:
 def json_schema() -> dict[str, Any]:
     """Return the schema of a record in JSON Schema 2020-12, as published in ``docs/record-schema.json``."""
     made = msgspec.json.schema(Record)
+    for definition in made["$defs"].values():
+        if "description" in definition:  # a docstring, whose indentation Python keeps until 3.12
+            definition["description"] = inspect.cleandoc(definition["description"])
     record = made["$defs"]["Record"]
     record["properties"]["schema"] |= {"const": SCHEMA_VERSION}
     for name in ("Record", "Solve", "Validation", "Accuracy", "Resolution", "Warm", "Memory", "Floor"):

@@ -21,6 +21,9 @@ class Mark(StrEnum):
         return _MEANINGS[self]
 
 
+# Marks of other work, which may have changed between two cells.
+DISTURBING = (Mark.BUSY, Mark.THROTTLED, Mark.SHARED)
+
 _MEANINGS = {
     Mark.BUSY: "other work used a part of the machine during the measurement",
     Mark.THROTTLED: "the device was throttled by its temperature, its power limit or a quota",

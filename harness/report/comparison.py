@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.records import Record, machine_of
 from harness.records.outcome import Outcome
 from harness.records.schema import Solve
-from harness.records.statistics import CONFIDENCE, FEWEST_SAMPLES
+from harness.records.statistics import CONFIDENCE, FEWEST_SAMPLES, median_interval
+from harness.records.timing_caveat import DISTURBING
 from harness.report.units import seconds_range
 
 Group = tuple[str, str, str, str]
@@ -21,7 +23,8 @@ _HASH_LENGTH = 8  # displayed characters of a content hash
 class Ratio:
     """The speed-up over the baseline; it is between ``low`` and ``high`` with at least ``confidence``.
 
-    ``sufficient``: both times have enough samples for a verdict. Otherwise no interval is shown either.
+    ``sufficient``: both times have enough samples for a verdict. ``disturbed``: other work disturbed one of the times,
+    which is not of interleaved rounds (:func:`disturbed`). Without a verdict no interval is shown either.
     """
 
     value: float
@@ -29,16 +32,24 @@ class Ratio:
     high: float
     confidence: float
     sufficient: bool
+    disturbed: bool = False
+
+    @property
+    def conclusive(self) -> bool:
+        """True if the interval allows a verdict: a difference, or none."""
+        return self.sufficient and not self.disturbed
 
     @property
     def decided(self) -> bool:
-        """True if the interval has enough confidence and excludes 1."""
-        return self.sufficient and not self.low <= 1.0 <= self.high
+        """True if the interval allows a verdict and excludes 1."""
+        return self.conclusive and not self.low <= 1.0 <= self.high
 
     @property
     def doubt(self) -> str:
         """Reason why the ratio is not decided."""
-        return "no difference" if self.sufficient else "too few samples"
+        if not self.sufficient:
+            return "too few samples"
+        return "disturbed" if self.disturbed else "no difference"
 
 
 def sufficient(solve: Solve) -> bool:
@@ -171,7 +182,30 @@ def ratio(record: Record, baseline: Record | None, *, forced: bool = False, to_a
     mine, theirs = accurate(record), accurate(baseline)
     if not (to_accuracy and mine and theirs):
         mine, theirs = record["solve"], baseline["solve"]
-    return ratio_of(mine, theirs) if _both_ok(record, baseline) and mine and theirs else None
+    found = ratio_of(mine, theirs) if _both_ok(record, baseline) and mine and theirs else None
+    return found and replace(found, disturbed=disturbed(record) or disturbed(baseline))
+
+
+def disturbed(record: Record) -> bool:
+    """Return whether other work disturbed the time of a cell, and no rounds show how the time varies with it.
+
+    The interval of a time describes the runs of a second or so. Another cell, measured later, may meet other load. Only
+    the interval of interleaved rounds includes that variation.
+    """
+    solve = record["solve"]
+    rounds = len(solve["rounds"] or ()) if solve else 0
+    return rounds < FEWEST_SAMPLES and any(mark in record["marks"] for mark in DISTURBING)
+
+
+def disturbance_notes(records: Sequence[Record]) -> list[str]:
+    """Return a sentence on the times that allow no verdict because of other work; none if there are no such times."""
+    found = sum(record["outcome"] == Outcome.OK and disturbed(record) for record in records)
+    if not found:
+        return []
+    return [
+        f"disturbed ({found} times): other work may have changed from one cell to the next, so ratios of these times "
+        f"have no verdict; use an idle machine, or rounds={FEWEST_SAMPLES + 1}, which measures all cells in turn"
+    ]
 
 
 def accurate(record: Record) -> Solve | None:
@@ -206,14 +240,28 @@ def obstacle(record: Record, baseline: Record | None) -> str:
 def ratio_of(mine: Solve, theirs: Solve) -> Ratio | None:
     """Return how many times faster ``mine`` is than ``theirs``; None if ``mine`` is too short for the clock.
 
-    The samples are independent, so both intervals hold together with the product of their confidences. The interval of
-    the ratio holds with at least this confidence.
+    If both have the same number of rounds, at least six, their i-th rounds were measured one after the other. The ratio
+    is then the median of the ratios within the rounds, with its interval: load that changes between rounds cancels.
+    Otherwise the samples are independent, so both intervals hold together with the product of their confidences. The
+    interval of the ratio holds with at least this confidence.
     """
     if not mine["low"] or not mine["median"]:
         return None
+    pairs = _rounds_of_both(mine, theirs)
+    if pairs:
+        found = median_interval([other / own for own, other in pairs])
+        return Ratio(found.median, found.low, found.high, found.confidence, found.confidence >= CONFIDENCE)
     low, high = theirs["low"] / mine["high"], theirs["high"] / mine["low"]
     confidence = mine["confidence"] * theirs["confidence"]
     return Ratio(theirs["median"] / mine["median"], low, high, confidence, sufficient(mine) and sufficient(theirs))
+
+
+def _rounds_of_both(mine: Solve, theirs: Solve) -> list[tuple[float, float]]:
+    """Return the medians of both in every round; none if the rounds are too few, differ, or are too short."""
+    own, other = (list(map(statistics.median, solve["rounds"] or ())) for solve in (mine, theirs))
+    if len(own) != len(other) or len(own) < FEWEST_SAMPLES or not all(own):
+        return []
+    return list(zip(own, other, strict=True))
 
 
 def _both_ok(record: Record, other: Record) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FORMATS = ("svg", "pdf", "png")
 # Size of a figure in inches, for one column of text; every line has its own colour and marker.
 _WIDTH, _HEIGHT = 4.6, 3.0
-_COLOURS = ("#0b62c4", "#bd4409", "#0b7a4b", "#8430a6", "#7a6500", "#bf1658", "#59616b", "#087886")
+_COLOURS = ("#0b62c4", "#bd4409", "#0b7a4b", "#9a2f8f", "#7a6500", "#bf1658", "#59616b", "#087886")
 _MARKERS = "os^DvPX*"
 # Matplotlib declares the names of its settings as literal types, which change between releases.
 _SETTINGS: Any = {
@@ -152,7 +152,7 @@ def phases_figure(group: Comparison) -> Figure:
 
 
 def speed_up_figure(groups: Sequence[Comparison], engines: list[str], baseline: str) -> Figure:
-    """Draw the heat map: a row per comparison, a column per engine; ``~``: no difference, ``?``: too few samples."""
+    """Draw the heat map: a row per comparison, a column per engine; ``~``: no difference, ``?``: no verdict."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(1.6 + 0.85 * len(engines), 0.9 + 0.26 * len(groups)), layout="constrained")
@@ -182,7 +182,7 @@ def _speed_up(group: Comparison, record: Record) -> tuple[str, float | None]:
     if found is None:
         return "n/c" if group.obstacle(record) else "", None
     if not found.decided:
-        return "~" if found.sufficient else "?", 0.5
+        return "~" if found.conclusive else "?", 0.5
     # 0.36 of the colour map on either side: black text is hard to read on its darkest ends.
     return f"{found.value:.3g}", 0.5 + 0.36 * max(-1.0, min(1.0, math.log2(found.value) / 2))
 

@@ -28,7 +28,7 @@ from harness.report.units import seconds
 KINDS = ("table", "lines", "dots", "memory")
 _RENAMED_KINDS = {"bars": "dots"}  # names in sweeps of earlier versions
 _KEYS = ("title", "kind", "columns", "first", "names")
-OUT_OF_MEMORY, NO_DIFFERENCE, TOO_FEW, NOT_COMPARABLE, NOTHING = "X", "~", "?", "n/c", "-"
+OUT_OF_MEMORY, NO_DIFFERENCE, NO_VERDICT, NOT_COMPARABLE, NOTHING = "X", "~", "?", "n/c", "-"
 
 
 class LayoutError(ValueError):
@@ -174,7 +174,7 @@ def legend(layout: Layout, records: Sequence[Record]) -> list[str]:
     told = {
         OUT_OF_MEMORY: f"{OUT_OF_MEMORY}: out of memory",
         NO_DIFFERENCE: f"{NO_DIFFERENCE}: no difference shown",
-        TOO_FEW: f"{TOO_FEW}: too few samples for a verdict",
+        NO_VERDICT: f"{NO_VERDICT}: too few samples for a verdict, or other work disturbed a time",
         NOT_COMPARABLE: f"{NOT_COMPARABLE}: not comparable, only one of the two runs converged",
         NOTHING: f"{NOTHING}: not run",
     }
@@ -196,8 +196,8 @@ def cell_text(layout: Layout, row: Row, name: str) -> str:
     found = ratio(record, first, to_accuracy=False)  # compares the times that the first column shows
     if found is None:
         return NOT_COMPARABLE if obstacle(record, first) else seconds(record["solve"]["median"])
-    if not found.sufficient:
-        return TOO_FEW
+    if not found.conclusive:
+        return NO_VERDICT
     return f"{found.value:.3g}x" if found.decided else NO_DIFFERENCE
 
 

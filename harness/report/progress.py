@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Self
 
@@ -13,6 +14,8 @@ from harness.records.outcome import Outcome
 from harness.report.console import console, literal
 from harness.report.units import seconds
 
+# Set in the environment by programs that read the lines: a line for each cell that begins, too.
+BEGINS_VARIABLE, BEGINS = "ONYX_HARNESS_BEGINS", "begins: "
 _LONG_WAIT_S = 10.0
 _STYLES = {Outcome.OK: "green", Outcome.UNSUPPORTED: "yellow"}
 
@@ -31,7 +34,8 @@ def say_begin(sweep: str, cells: int, recorded: int) -> None:
 class Progress:
     """Print a line for each finished cell; on a terminal also show the running cells and the estimated time left.
 
-    It must be entered and exited in the same thread.
+    Elsewhere, cells that begin are printed if the environment variable ``BEGINS_VARIABLE`` is set. It must be entered
+    and exited in the same thread.
     """
 
     def __init__(self, total: int) -> None:
@@ -54,6 +58,8 @@ class Progress:
     def begun(self, key: str, labels: Mapping[str, str], features: int | None, turn: int) -> None:
         """Show a cell as running."""
         self._running[key] = _title(labels, features, turn)
+        if self._status is None and os.environ.get(BEGINS_VARIABLE):
+            self._console.print(Text.assemble(BEGINS, self._running[key]))
         self._show()
 
     def waiting(self, key: str, elapsed: float, behind: str) -> None:

@@ -2,6 +2,8 @@
 
 A page marks the place of a sweep's tables with two comments, ``<!-- sweep: NAME -->`` and ``<!-- end of sweep -->``.
 Everything in between is rendered from ``figures/NAME.parquet`` beside the page; without that file there are no figures.
+Between ``<!-- paper: NAME -->`` and ``<!-- end of paper -->`` is the table ``papers/NAME.toml`` of a paper, with the
+times of a published sweep (:mod:`harness.report.paper_table`).
 """
 
 from __future__ import annotations
@@ -22,13 +24,15 @@ from harness.report.failures import Failure, failures
 from harness.report.layout import Layout, layout_table, legend
 from harness.report.markdown import escaped, markdown_rows, markdown_table
 from harness.report.memory import memory_legend, memory_table
+from harness.report.paper_table import read_paper_table, render_paper_table
 from harness.report.results import SWEEP_FILE, NothingFound, read_results
 from harness.report.summary import mark_notes
 from harness.report.table import comparison_table
 from harness.report.warm import NOTE, warm_rows, warm_table
 
-FIGURES = "figures"
+FIGURES, PAPERS = "figures", "papers"
 _PLACE = re.compile(r"(?P<begin><!-- sweep: (?P<name>[\w.-]+) -->\n).*?(?P<end><!-- end of sweep -->)", re.DOTALL)
+_PAPER = re.compile(r"(?P<begin><!-- paper: (?P<name>[\w.-]+) -->\n).*?(?P<end><!-- end of paper -->)", re.DOTALL)
 _UNPUBLISHED = "*No records of this sweep are published.*"
 _NAMED = 3  # algorithms and engines of a failure
 
@@ -69,14 +73,23 @@ def render_pages(docs: Path) -> list[Path]:
 
 
 def rendered(page: str, figures: Path) -> str:
-    """Return the text of a page with the tables of the published sweeps that it names."""
+    """Return the text of a page with the tables of the published sweeps, and of the papers, that it names."""
 
     def tables(place: re.Match[str]) -> str:
         path = figures / f"{place['name']}.parquet"
         told = _tables(read_published(path)) if path.is_file() else _UNPUBLISHED
         return f"{place['begin']}\n{told}\n\n{place['end']}"
 
-    return _PLACE.sub(tables, page)
+    def paper(place: re.Match[str]) -> str:
+        table = read_paper_table(figures.parent / PAPERS / f"{place['name']}.toml")
+        return f"{place['begin']}\n{render_paper_table(table, figures)}\n\n{place['end']}"
+
+    return _PAPER.sub(paper, _PLACE.sub(tables, page))
+
+
+def named_papers(page: str) -> list[str]:
+    """Return the names of the tables of papers that a page shows."""
+    return [place["name"] for place in _PAPER.finditer(page)]
 
 
 def named_sweeps(page: str) -> list[str]:

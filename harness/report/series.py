@@ -63,7 +63,8 @@ class Standing:
 
     ``mean``: geometric mean of its ``compared`` speed-ups: all those with an interval, and 1 where it is the baseline.
     They lie between ``lowest`` and ``highest``. ``undecided`` of them have an interval that includes 1; they count,
-    because omitting ties would exaggerate the mean. Speed-ups from too few samples do not count. ``fastest``: the
+    because omitting ties would exaggerate the mean. Speed-ups without a verdict (too few samples, or
+    disturbed) do not count. ``fastest``: the
     number of comparisons in which it is faster than every other engine.
     """
 
@@ -152,7 +153,7 @@ def standings(groups: Sequence[Comparison]) -> list[Standing]:
 
 def _standing(name: str, groups: Sequence[Comparison], fastest: int) -> Standing:
     own = [(group, record) for group in groups for record in group.records if engine_label(record) == name]
-    found = [one for group, record in own if (one := group.ratio(record)) is not None and one.sufficient]
+    found = [one for group, record in own if (one := group.ratio(record)) is not None and one.conclusive]
     ratios = [*(one.value for one in found), *(1.0 for group, record in own if record is group.baseline)]
     undecided = sum(not one.decided for one in found)
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None

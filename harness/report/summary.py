@@ -14,7 +14,7 @@ from harness.atomic_write import write_whole
 from harness.records import Mark, Record
 from harness.records.floor import share_of_floor
 from harness.records.outcome import Outcome
-from harness.report.comparison import accuracy_note, changed_graph_notes, confidence_note, group_of
+from harness.report.comparison import accuracy_note, changed_graph_notes, confidence_note, disturbance_notes, group_of
 from harness.report.console import as_text, console, literal, show_table
 from harness.report.failures import failures
 from harness.report.layout import Layout, layout_table, legend
@@ -130,10 +130,11 @@ def show_page(
 
 
 def mark_notes(records: Sequence[Record]) -> list[str]:
-    """Return a note for each mark, with the number of times that have it."""
+    """Return a note for each mark, with the number of times that have it, and one on disturbed times."""
     timed = [record for record in records if record["outcome"] == Outcome.OK]
     marked = {mark: sum(mark in record["marks"] for record in timed) for mark in Mark}
-    return [f"{mark.value} ({count} of {len(timed)} times): {mark.meaning}" for mark, count in marked.items() if count]
+    notes = [f"{mark.value} ({count} of {len(timed)} times): {mark.meaning}" for mark, count in marked.items() if count]
+    return [*notes, *disturbance_notes(records)]
 
 
 def _show_reasons(out: Console, records: Sequence[Record]) -> None:

@@ -154,13 +154,13 @@ def _supersteps(record: Record) -> Text:
     return Text(f"{len(steps)}{f', {UNSETTLED}' if unsettled(record) else ''}" if steps else "-")
 
 
-def disturbed(record: Record) -> bool:
+def marked(record: Record) -> bool:
     """Return whether the time of this cell has a mark."""
     return bool(record["marks"])
 
 
 def _mark(record: Record) -> str:
-    return " *" if disturbed(record) else ""
+    return " *" if marked(record) else ""
 
 
 def _quality(record: Record) -> Text:

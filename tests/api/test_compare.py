@@ -16,8 +16,7 @@ from harness.records import validate
 from harness.report import figures
 from onyx_harness import CampaignError, Results, UnknownName, Variant, as_graph, compare, sweep
 from onyx_harness.comparing import _follow, _Place
-from onyx_harness.settings import Settings, importable
-from tests.api.test_run import Spread
+from onyx_harness.settings import Settings
 
 QUICK = ("measure.budget_s=0.05", "measure.warmup_s=0", "measure.accuracy=false")
 MODULE = '''
@@ -140,24 +139,13 @@ def test_a_figure_is_drawn_or_names_the_missing_part(results, monkeypatch, tmp_p
 
 @pytest.mark.slow
 def test_a_frame_has_the_rows(results, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert results.frame() == results.rows()
-    monkeypatch.undo()
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "pandas", None)
+        with pytest.raises(ImportError, match=r"frame\(\) needs pandas: pip install pandas; rows\(\) returns dict"):
+            results.frame()
     pandas = pytest.importorskip("pandas")
     assert isinstance(results.frame(), pandas.DataFrame)
     assert list(results.frame()["engine"]) == [row["engine"] for row in results.rows()]
-
-
-def test_an_algorithm_that_no_other_process_can_import_is_refused():
-    class Local(Spread):
-        name = "local"
-
-    with pytest.raises(CampaignError, match="top level of the module"):
-        compare("scipy", Local, "grid")
-    notebook = type("Cell", (Spread,), {"name": "cell", "__module__": "__main__"})
-    with pytest.raises(CampaignError, match="Cell is defined in __main__ .*move it to a module, such as cell.py"):
-        compare("scipy", notebook, "grid")
-    assert importable(Spread) == "tests.api.test_run:Spread"
 
 
 @pytest.mark.parametrize(
@@ -232,3 +220,12 @@ def test_an_interrupt_ends_the_command_and_is_passed_on(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         _follow(command, os.environ, subprocess.DEVNULL, progress=True)
     assert (tmp_path / "told").read_text() == "ended in order"
+
+
+@pytest.mark.slow
+def test_graphs_of_the_same_name_are_not_confused(tmp_path):
+    for vertices in (4, 5):
+        graph = nx.path_graph(vertices)
+        results = compare("scipy", "pagerank", graph, folder=tmp_path, overrides=QUICK, progress=False)
+        assert [record["graph"]["vertices"] for record in results] == [vertices]
+        assert [record["labels"]["graph"] for record in results] == ["networkx graph"]

@@ -99,28 +99,6 @@ def test_an_edge_index_is_two_rows_of_numbers():
         as_graph(np.eye(3))
 
 
-def test_a_tensor_is_copied_from_its_device():
-    class Tensor:
-        """The used part of torch.Tensor, on a device whose memory NumPy cannot read."""
-
-        __module__ = "torch"
-
-        def __init__(self, values, place="cuda"):
-            self.values, self.place = values, place
-
-        def detach(self):
-            return self
-
-        def cpu(self):
-            return Tensor(self.values, "cpu")
-
-        def numpy(self):
-            assert self.place == "cpu"
-            return np.array(self.values)
-
-    assert edges(as_graph(Tensor([[0, 1], [1, 2]]), weight=Tensor([3.0, 4.0]))) == [(0, 1, 3.0), (1, 2, 4.0)]
-
-
 def test_a_torch_edge_index():
     torch = pytest.importorskip("torch")
     assert edges(as_graph(torch.tensor([[0, 1], [1, 2]]), weight=torch.tensor([3.0, 4.0]))) == [

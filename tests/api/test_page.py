@@ -29,18 +29,16 @@ def test_the_blocks_of_the_page_run_in_order(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     namespace: dict = {"__name__": "__main__"}  # as in a notebook
-    assert len(BLOCKS) == 10
+    assert len(BLOCKS) == 12
     for number, source in enumerate(BLOCKS):
         file = f"<block {number}>"
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
         exec(compile(source, file, "exec"), namespace)
     assert "<svg" in (tmp_path / "active.svg").read_text()
-    with pytest.raises(onyx_harness.CampaignError, match="defined in __main__"):
-        onyx_harness.compare("scipy", namespace["Reach"], "grid")
 
 
 def test_the_page_names_every_error():
     named = re.findall(r"^\| (`.*?`) \|", PAGE.partition("## Errors")[2], re.MULTILINE)
-    errors = {name for names in named for name in re.findall(r"\w+", names)} - {"MemoryError"}
+    errors = {name for names in named for name in re.findall(r"\w+", names)} - {"ImportError", "MemoryError"}
     offered = {name for name in onyx_harness.__all__ if isinstance(getattr(onyx_harness, name), type)}
     assert errors == {name for name in offered if issubclass(getattr(onyx_harness, name), Exception)}

@@ -89,9 +89,13 @@ def test_the_wheel_holds_the_packages_and_the_configuration_and_nothing_else(whe
         "harness/conf/config.yaml",
         "harness/conf/experiment/stereo.yaml",
         "hydra_plugins/onyx_harness_sweeper.py",
+        "harness/report/page/page.html",
+        "harness/report/page/script/plot.js",
+        *(f"harness/report/page/vendor/uplot/{file}" for file in ("uPlot.iife.min.js", "uPlot.min.css", "LICENSE")),
     ):
         assert wanted in names
-    assert any(name.endswith("/licenses/LICENSE") for name in names)
+    for licence in ("LICENSE", "harness/report/page/vendor/uplot/LICENSE"):
+        assert any(name.endswith(f".dist-info/licenses/{licence}") for name in names)
     assert not [name for name in names if name.endswith((".pyc", ".nbi", ".nbc"))]
 
 

@@ -62,6 +62,13 @@ def test_the_marks_of_all_rounds_are_kept():
     assert merged["marks"] == [Mark.BUSY, Mark.NOISY]
 
 
+def test_a_time_is_noisy_if_the_interval_of_all_rounds_is_wide():
+    alike = [in_round(number, (1.0, 0.9, 1.1), marks=["noisy"]) for number in range(1, 8)]
+    assert merge_rounds(alike)[0]["marks"] == []  # all rounds have the same median
+    apart = [in_round(number, (1 + number / 10,) * 3) for number in range(1, 8)]
+    assert merge_rounds(apart)[0]["marks"] == [Mark.NOISY]
+
+
 def test_one_round_has_the_interval_of_its_samples():
     samples = [1.0, 1.1, 1.2, 1.3, 1.05, 1.15, 1.25]
     assert rounds_interval([samples]) == median_interval(samples)

@@ -16,10 +16,15 @@ LAPTOP, PHONE, SMALL_PHONE = (1400, 900), (400, 844), (360, 740)
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
+def executable() -> str | None:
+    """Return the path of a Chromium, or None."""
+    return os.environ.get("ONYX_HARNESS_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Return a Chromium; skip the test, with the reason, if there is none."""
-    found = os.environ.get("ONYX_HARNESS_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
+    found = executable()
     if found is None:
         pytest.skip("no Chromium is installed (apt-get install chromium, or name one in ONYX_HARNESS_BROWSER)")
     from playwright.sync_api import sync_playwright

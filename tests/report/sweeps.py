@@ -44,3 +44,33 @@ def sweep():
         failed("close", SCRIPT, "flood", 8, "unsupported", "stage 'x' has no delta form"),
         failed("middling (width=2, direction=push)", SCRIPT, "flood", 8, "wrong", f"x of {SCRIPT} is off by 3"),
     ]
+
+
+LONG_ENGINE = "middling (width=2, direction=push, worklist=bucketed-by-degree, compaction=warp-aggregated)"
+LONG_GRAPH = "Wikipedia-hyperlinks-2018-largest-connected-component-without-multi-edges.mtx"
+
+
+def long_names():
+    """Return 25 cells with long names: metrics over the run, equal curves, a warm run, a caveat and a failure."""
+    factors = {"slow": 4.0, "fast": 1.0, "close": 4.1, LONG_ENGINE: 2.0}
+    records = [
+        cell(
+            engine,
+            graph,
+            algorithm,
+            k,
+            factor * k * 1e-3,
+            marks=["busy"] if engine == "slow" else [],
+            **_falling(engine),
+        )
+        for graph, algorithm in (("ring", "flood"), (LONG_GRAPH, "label_propagation_with_ties"))
+        for k in (1, 8, 32)
+        for engine, factor in factors.items()
+    ]
+    reason = "died by SIGSEGV in /a/folder/with/a/long/name/and/no/space/" + "x" * 80
+    return [*records, failed("fast", LONG_GRAPH, "flood", 64, "crashed", reason, "output " + "y" * 300)]
+
+
+def _falling(engine):
+    rate = 0.7 if engine == "fast" else 0.8
+    return {"metrics_by_superstep": {"rmse": [0.2 + 3.0 * rate**n for n in range(12)]}}

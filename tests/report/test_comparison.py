@@ -62,6 +62,49 @@ def test_too_few_samples_get_neither_interval_nor_verdict(count, capsys, tmp_pat
     assert "at least 98.4 % confidence" in output
 
 
+@pytest.mark.parametrize("mark", ["busy", "throttled", "shared"])
+@pytest.mark.parametrize("side", [0, 1])
+def test_times_beside_other_work_have_no_verdict_unless_rounds_are_interleaved(mark, side, capsys, tmp_path):
+    records = [record("fast"), record("slow", (4.0, 3.6, 4.4))]
+    records[side]["marks"] = [mark]
+    found = ratio(*records)
+    assert (found.value, found.decided, found.conclusive, found.doubt) == (4.0, False, False, "disturbed")
+    line = row(shown(records), "fast")
+    assert "disturbed" in line
+    assert "x [" not in line
+    page = render_page(records, "slow")
+    assert "disturbed; 1 s" in page
+    assert "4×" not in page
+    show_sweep(records, 2, "slow", tmp_path)
+    assert "disturbed (1 times): other work may have changed" in " ".join(capsys.readouterr().out.split())
+    for one in records:
+        one["solve"] = in_rounds(one["solve"]["samples"])
+    assert ratio(*records).decided
+    assert "4x [4, 4]" in row(shown(records), "fast")
+
+
+def in_rounds(samples):
+    return {**solved(samples), "rounds": [[sample] for sample in samples]}
+
+
+def test_load_that_changes_between_rounds_cancels():
+    load = [1.0, 5.0, 1.2, 3.0, 1.0, 2.0, 4.0]
+    fast, slow = ([time * factor for factor in load] for time in (1.0, 1.5))
+    slow[3] *= 1.2  # one round is disturbed in the middle
+    found = ratio(record("fast", solve=in_rounds(fast)), record("slow", solve=in_rounds(slow)))
+    assert (found.value, found.low, found.decided) == (1.5, 1.5, True)
+    assert found.high == pytest.approx(1.8)
+    assert found.confidence == pytest.approx(0.984375)
+    apart = ratio(record("fast", solve=solved(fast)), record("slow", solve=solved(slow)))
+    assert not apart.decided  # the same times without rounds
+    other = ratio(record("fast", solve=in_rounds(fast)), record("slow", solve=in_rounds(slow[:6])))
+    assert not other.decided
+
+
+def test_a_noisy_time_keeps_its_verdict():
+    assert ratio(record("fast", marks=["noisy", "drifting"]), record("slow", (4.0, 3.6, 4.4))).decided
+
+
 def test_six_samples_decide_and_the_least_confidence_is_shown(capsys, tmp_path):
     six, seven = record("fast", solve=solved([1.0] * 6)), record("slow", (4.0, 3.6, 4.4))
     assert "4x [3.6, 4.4]" in row(shown([six, seven]), "fast")
@@ -178,7 +221,8 @@ def test_means_are_of_all_speed_ups_with_an_interval_and_say_how_many():
     assert (fast.lowest, fast.highest) == (1.01, 8.0)
     assert (slow.compared, slow.undecided, slow.mean) == (3, 0, 1.0)
     page = render_page([*records, *few], "slow")
-    assert '<td class="number strong">2.84×</td><td class="number">2 (1 undecided)</td>' in page
+    assert 'data-title="mean speed-up">2.84×</td>' in page
+    assert 'data-title="of speed-ups">2 (1 undecided)</td>' in page
 
 
 @pytest.mark.parametrize(

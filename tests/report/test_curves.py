@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.report.curves import curve_panels
 from harness.report.page import render_page
+from harness.report.page.drawing import AREA
 from harness.report.page.metric_charts import metric_charts
 from tests.records.samples import record
 
@@ -49,7 +50,7 @@ def test_the_vertical_axis_falls_and_both_charts_have_every_point():
         assert len(points) == 4
         assert [x for x, _ in points] == sorted(x for x, _ in points)
         assert [y for _, y in points] == sorted(y for _, y in points)  # smaller values are lower on the page
-        assert all(chart.left <= x <= chart.right and chart.top <= y <= chart.bottom for x, y in points)
+        assert all(AREA["left"] <= x <= AREA["right"] and AREA["top"] <= y <= AREA["bottom"] for x, y in points)
     flat = record(supersteps=STEPS[:1], metrics_by_superstep={"rmse": [0.0]})
     assert metric_charts(curve_panels([flat])[0]).labels == ("flood: fast",)
 

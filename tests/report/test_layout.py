@@ -132,7 +132,7 @@ def test_the_figure_shows_the_table_with_intervals_and_without_bars(tmp_path):
     text = [part.strip() for part in ET.parse(path).getroot().itertext() if part.strip()]
     signs = [part for part in text if part in ("5.35x", "~", "?")]
     assert sorted(signs) == ["5.35x", "?", "~"]
-    assert "~: no difference shown; ?: too few samples for a verdict" in " ".join(text)
+    assert "~: no difference shown; ?: too few samples for a verdict, or other work disturbed a time" in " ".join(text)
     table = as_text(layout_table(layout, rows))
     assert all(sign in table for sign in signs)
     figure = _dots(layout, rows_of(layout, rows))

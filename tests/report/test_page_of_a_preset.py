@@ -11,9 +11,8 @@ from harness.records import write_record
 from harness.records.store import RECORD_FILE
 from harness.report.layout import Layout
 from harness.report.page import PAGE_FILE, render_page, write_page
-from harness.report.page.samples import over_samples
 from tests.report.conftest import LAPTOP, PHONE
-from tests.report.sweeps import cell, failed
+from tests.report.sweeps import cell
 
 LAYOUT = Layout.from_plain(
     {
@@ -59,9 +58,11 @@ def test_the_preset_comes_first_and_nothing_is_cut_off(opened, file, size):
     figure = page.locator("img.layout").bounding_box()
     assert figure["width"] > size[0] / 2
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
-    first = page.locator("main table").first.inner_text().split()
-    assert first[:3] == ["graph", "k", "one"]
-    assert "Ring" in first
+    table = page.locator("main table").first
+    assert table.locator("thead th").all_text_contents() == ["", "graph", "k", "one list", "two <lists>"]
+    assert "The Ring" in table.inner_text()
+    assert page.locator("#speed-ups h2").inner_text() == "Speed-ups over one list"
+    assert "speed-ups over one list" in page.inner_text(".byline")
 
 
 def test_the_names_of_the_preset_are_used_everywhere(file):
@@ -100,11 +101,11 @@ def test_a_metric_is_drawn_over_supersteps_and_over_time(opened, file):
     titles = page.locator("#metrics h3").all_text_contents()
     assert titles
     assert all(title.startswith("rmse on ") for title in titles)
-    assert page.get_by_role("img", name="rmse over supersteps").count() == len(titles)
-    chart = page.get_by_role("img", name="rmse over seconds").first
-    labels = chart.locator("text.x").all_text_contents()
+    assert page.get_by_role("group", name="rmse over supersteps").count() == len(titles)
+    over_time = page.locator("#metrics figure", has=page.get_by_role("group", name="rmse over seconds")).first
+    labels = over_time.locator("text.x").all_text_contents()
     assert labels[-2:] == ["10 ms", "seconds"]  # 12 supersteps of a run of 10 ms
-    points = chart.locator("polyline").first.get_attribute("points").split()
+    points = over_time.locator("polyline").first.get_attribute("points").split()
     heights = [float(point.split(",")[1]) for point in points]
     assert len(heights) == 12
     assert heights == sorted(heights)  # it falls, and a drawing counts from the top
@@ -114,32 +115,3 @@ def test_a_page_without_a_layout_begins_with_the_standing():
     page = render_page(records(), "slow")
     assert 'id="preset"' not in page
     assert page.index('id="standing"') > 0
-
-
-def test_all_samples_are_drawn_on_one_axis():
-    slow, fast = cell("slow", "ring", "flood", 8, 0.04), cell("fast", "ring", "flood", 8, 0.01)
-    chart = over_samples([slow, fast, failed("close", "ring", "flood", 8, "crashed", "SIGSEGV")])
-    assert [(strip.label, strip.told) for strip in chart.strips] == [
-        ("slow", "7 samples, 38 ms to 42 ms"),
-        ("fast", "7 samples, 9.5 ms to 10.5 ms"),
-    ]
-    marks = [[float(mark.split(",")[0]) for mark in strip.path.split("M")[1:]] for strip in chart.strips]
-    assert [len(one) for one in marks] == [3, 3]  # of the same length as the number of different samples
-    assert max(marks[0]) == chart.width - 1
-    assert min(marks[1]) == 1
-    assert max(marks[1]) < min(marks[0])
-
-
-def test_equal_samples_are_not_drawn():
-    same = cell("slow", "ring", "flood", 8, 0.04)
-    same["solve"]["samples"] = [0.04] * 7
-    assert over_samples([same]) is None
-    assert over_samples([]) is None
-
-
-def test_many_samples_are_thinned():
-    many = cell("slow", "ring", "flood", 8, 0.04)
-    many["solve"]["samples"] = [0.001 * 1.01**n for n in range(1000)]
-    (strip,) = over_samples([many]).strips
-    assert strip.told.startswith("1000 samples")
-    assert strip.path.count("M") <= 200

@@ -6,9 +6,11 @@ import pytest
 
 from harness.records import write_record
 from harness.report.__main__ import main
+from harness.report.page.trend_page import write_trends
 from harness.report.trends import steps, trends
 from tests.records.samples import record
 from tests.report.conftest import LAPTOP, PHONE
+from tests.report.geometry import FAULTS, SETTLE
 
 COMMITS = ["aaaaaaaa1", "bbbbbbbb2", "cccccccc3"]
 
@@ -67,11 +69,23 @@ def test_the_page_has_a_chart_for_every_problem_and_fits(history, tmp_path, open
     assert capsys.readouterr().out.strip() == str(tmp_path / "trends.html")
     page = opened(tmp_path / "trends.html", LAPTOP)
     assert page.locator("figure").count() == 1
-    assert page.locator("polyline title, .chart g title").all_text_contents() == ["fast", "slow"]
+    assert page.locator(".chart g title").all_text_contents() == ["fast", "slow"]
+    assert page.locator("figure .uplot").count() == 1
     assert page.locator(".chart text.x").all_text_contents()[::2][0] == COMMITS[0][:7]
     assert "bbbbbbbb" in page.locator("tbody tr").text_content()
     page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+    page.evaluate(SETTLE)
+    assert page.locator("canvas").bounding_box()["width"] <= PHONE[0]
+    assert [fault for fault in page.evaluate(FAULTS) if "a plot with" not in fault] == []
+
+
+def test_a_plot_of_trends_reads_medians_with_intervals_at_a_commit(history, tmp_path, opened):
+    page = opened(write_trends(tmp_path / "trends.html", history))
+    area = page.locator(".u-over").bounding_box()
+    page.mouse.move(area["x"] + area["width"] - 2, area["y"] + area["height"] / 2)
+    heading, *values = page.locator(".readout").inner_text().split("\n")
+    assert heading == f"commit {COMMITS[2][:7]}"
+    assert values == ["slow", "3 s [2.85, 3.15]", "fast", "2 s [1.9, 2.1]"]
 
 
 def test_a_single_commit_has_no_trend(tmp_path, capsys):

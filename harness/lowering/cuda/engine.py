@@ -151,6 +151,10 @@ class CudaEngine(Engine):
         """Return some rows of a property without padding; only these are downloaded."""
         return self.executor.values(name, index)
 
+    def device_values(self, name: str) -> Any:
+        """Return a property without padding, as a new CuPy array."""
+        return self.executor.device_values(name)
+
     def close(self) -> None:
         """Release the device's memory, except for what executors of other engines share."""
         executor, self._executor, self._built = self._executor, None, None

@@ -213,12 +213,21 @@ class CudaExecutor:
     def values(self, name: str, index: NDArray[np.integer[Any]] | None = None) -> NDArray[np.generic]:
         """Return a property without padding, or some rows of it."""
         assert self.memory is not None, "allocate() comes first"
+        array_of = self._array_of()
+        return self.memory.values(name, array_of) if index is None else self.memory.rows(name, array_of, index)
+
+    def device_values(self, name: str) -> Any:
+        """Return a property without padding, as a new array on the device."""
+        assert self.memory is not None, "allocate() comes first"
+        return self.memory.device_values(name, self._array_of())
+
+    def _array_of(self) -> dict[str, str]:
+        """Return the array that has the values of each array whose buffers are swapped now."""
         plan = self.plan
         swapped = turned(plan.launches) if self.run_in_progress.done % 2 else set()
         counted = [buffer for buffer in plan.buffers if buffer.flips]
         swapped |= {buffer.name for buffer in counted if int(self.arrays[buffer.flips][0]) % 2}
-        array_of = {array: plan.ping_pong[array] for array in swapped}
-        return self.memory.values(name, array_of) if index is None else self.memory.rows(name, array_of, index)
+        return {array: plan.ping_pong[array] for array in swapped}
 
     def close(self) -> None:
         """Release the arrays of the executor, and those of the store unless others use them; also after a failure."""

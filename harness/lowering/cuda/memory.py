@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.contract import Unsupported
 from harness.language import Inputs
 from harness.language.criterion import PROPAGATED_SHARE
-from harness.language.initial_state import Start
+from harness.language.evaluation import concrete
+from harness.language.initial_state import Start, on_device
 from harness.language.program import Property
 from harness.lowering.buffers import ORDERS, Holds, Order
 from harness.lowering.cuda.buffers import CudaBuffer
@@ -88,8 +90,11 @@ class DeviceMemory:
             self.array(self.plan.named["parameters"])[: len(numbers)].set(np.array(numbers, np.float32))
 
     def _give(self, buffer: CudaBuffer, prop: Property, start: Start) -> None:
-        """Set a property to its value on the host."""
+        """Set a property to its value, which is on the host or, if it is an input, may be on this device."""
         given = start.of(prop)
+        if on_device(given):
+            self._give_on_device(buffer, prop, given)
+            return
         known = given is self.graph.weights  # in CSC order, too
         writable = self.store.edges.writable or not buffer.of_edges
         if buffer.order is Order.CSC and self.graph.has_reverse_edges and writable and not known:
@@ -101,20 +106,37 @@ class DeviceMemory:
         flat = self.layout.pack(values, prop.shape) if padded else np.ascontiguousarray(values).ravel()
         self.array(buffer)[: len(flat)].set(flat)
 
-    def _give_reordered(self, buffer: CudaBuffer, prop: Property, given: Array) -> None:
-        """Set an edge property to values in CSR order; the device brings them to CSC order. All edges pair.
+    def _give_on_device(self, buffer: CudaBuffer, prop: Property, given: Any) -> None:
+        """Set a property to values on this device. Raises Unsupported for an array of edges in memory of the host."""
+        if buffer.of_edges and not self.store.edges.writable:
+            raise Unsupported(
+                f"input {prop.name!r} is on the device, and edges={self.store.place.value} keeps arrays of edges in "
+                "host memory; give a NumPy array, or edges=resident"
+            )
+        if buffer.order is Order.CSC:
+            self._give_reordered(buffer, prop, given)
+        else:
+            self._rows(buffer, prop)[...] = given
 
-        On the host this takes longer than the upload.
-        """
-        array, dims = self.array(buffer), self.layout.dims(prop.shape)
+    def _rows(self, buffer: CudaBuffer, prop: Property) -> Any:
+        """Return the values of a property on the device as ``[rows, ...]`` without padding, which is set to zero."""
+        array, dims = self.array(buffer)[: buffer.length], concrete(prop.shape, self.layout.features)
         if buffer.stride != int(np.prod(dims)):
-            array[: buffer.length].fill(0)  # the padding of rows
+            array.fill(0)
         inner = (*dims[:-1], self.layout.row_stride(dims[-1])) if dims else ()
-        rows = array[: buffer.length].reshape(len(given), *inner)[..., : dims[-1] if dims else None]
-        in_csc = places(self.graph)
+        return array.reshape(buffer.rows, *inner)[..., : dims[-1] if dims else None]
+
+    def _give_reordered(self, buffer: CudaBuffer, prop: Property, given: Any) -> None:
+        """Set an edge property to values in CSR order, on the host or the device; the device brings them to CSC order.
+
+        On the host this takes longer than the upload if all edges pair.
+        """
+        rows, in_csc = self._rows(buffer, prop), places(self.graph)
         for first in range(0, len(given), EDGES_AT_ONCE):
             part = slice(first, first + EDGES_AT_ONCE)
-            values = self.cupy.asarray(np.ascontiguousarray(given[part], buffer.kind))
+            values = given[part]
+            if not on_device(given):
+                values = self.cupy.asarray(np.ascontiguousarray(values, buffer.kind))
             rows[self.cupy.asarray(in_csc[part]).astype(np.int64)] = values
 
     def _copy(self, buffer: CudaBuffer, prop: Property) -> bool:
@@ -148,6 +170,14 @@ class DeviceMemory:
         result = np.empty_like(ordered)
         result[self.graph.csc.edge_ids] = ordered
         return result
+
+    def device_values(self, name: str, array_of: Mapping[str, str]) -> Any:
+        """Return :meth:`values` as a new array on the device."""
+        flat, order = self._lying(name, array_of)
+        ordered = self.layout.unpack(flat, self.program.properties[name].shape)
+        if order is not Order.CSC:
+            return ordered
+        return ordered[self.cupy.asarray(places(self.graph)).astype(np.int64)]
 
     def rows(self, name: str, array_of: Mapping[str, str], index: Array) -> Array:
         """Return some rows of :meth:`values`, selected on the device."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.atomic_write import write_whole
 from harness.records import Record
+from harness.report.page.drawing import AREA
+from harness.report.page.inlined import policy_hash, script, style_sheet
+from harness.report.page.strokes import look
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -50,10 +51,10 @@ def render_page(
         records, baseline, len(records) if cells is None else cells, across=across, layout=layout,
         links=NO_LINKS if links is None else links,
     )  # fmt: skip
-    style, script = style_sheet(model["columns"]), (_HERE / "script.js").read_text(encoding="utf-8")
+    style, code = style_sheet(model["columns"], plots=True), script("table")
     template = environment_of_templates().get_template("page.html")
     return template.render(
-        model, style=style, script=script, style_hash=policy_hash(style), script_hash=policy_hash(script)
+        model, style=style, script=code, style_hash=policy_hash(style), script_hash=policy_hash(code)
     )
 
 
@@ -61,20 +62,9 @@ def environment_of_templates() -> Environment:
     """Return the environment of the templates, which escapes every value."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # a slow import that only pages need
 
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-
-
-def style_sheet(columns: Sequence[object] = ()) -> str:
-    """Return the style sheet. On a phone a row of the table is a card whose cells show their column titles."""
-    titles = (getattr(column, "title", "") for column in columns)
-    labels = "\n".join(
-        f'  .cells td:nth-child({place})::before {{ content: "{title}"; }}' for place, title in enumerate(titles, 1)
-    )
-    return (_HERE / "style.css").read_text(encoding="utf-8").replace("/* card labels */", labels)
-
-
-def policy_hash(text: str) -> str:
-    """Return the hash by which a content security policy names an inline block."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+    made.globals.update(look=look, area=AREA)
+    made.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    return made

@@ -13,7 +13,7 @@ from harness.records.outcome import Outcome
 from harness.report.comparison import accurate, interval_text
 from harness.report.page.links import NO_LINKS, Links
 from harness.report.series import Comparison, edges_per_second, engine_label
-from harness.report.table import UNCOUNTED, UNSETTLED, accuracy_text, disturbed, stop_of, uncounted, unsettled
+from harness.report.table import UNCOUNTED, UNSETTLED, accuracy_text, marked, stop_of, uncounted, unsettled
 from harness.report.units import count, percent, quality, seconds, times
 
 
@@ -87,7 +87,7 @@ def _times_of(group: Comparison, record: Record, outcome: Outcome) -> list[Entry
     solve = record["solve"]
     if outcome is not Outcome.OK or solve is None:
         return [_ABSENT, _ABSENT, _ABSENT]
-    mark = " *" if disturbed(record) else ""
+    mark = " *" if marked(record) else ""
     times_of = [Entry(seconds(solve["median"]), solve["median"], interval_text(solve) + mark), _to_accuracy(record)]
     return [*times_of, _speed_up(group, record)]
 
@@ -108,7 +108,7 @@ def _speed_up(group: Comparison, record: Record) -> Entry:
     if found is None:
         told = group.obstacle(record)
         return Entry("n/c", aside=told) if told else _ABSENT
-    if not found.sufficient:
+    if not found.conclusive:
         return Entry("?", aside=found.doubt)
     if not found.decided:
         return Entry("≈", found.value, f"[{found.low:.3g}, {found.high:.3g}]")

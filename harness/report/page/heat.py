@@ -57,7 +57,7 @@ def _heat_of(group: Comparison, record: Record) -> Heat:
     found = group.ratio(record)
     if found is None:
         return Heat(time, "plain", group.obstacle(record) or "nothing to compare it with")
-    if not found.sufficient:
+    if not found.conclusive:
         return Heat("?", "same", f"{found.doubt}; {time}")
     if not found.decided:
         return Heat(f"≈ {times(found.value)}", "same", f"{found.doubt}; {time}, {_interval(found)}")

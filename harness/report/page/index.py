@@ -13,7 +13,8 @@ from urllib.parse import quote
 from harness.atomic_write import write_whole
 from harness.records.outcome import Outcome
 from harness.records.store import RECORD_FILE, files_below
-from harness.report.page import PAGE_FILE, environment_of_templates, policy_hash, style_sheet
+from harness.report.page import PAGE_FILE, environment_of_templates
+from harness.report.page.inlined import policy_hash, style_sheet
 from harness.report.results import SWEEP_FILE, NothingFound
 
 INDEX_FILE = "index.html"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.report.curves import CurvePanel
-from harness.report.page.charts import LineChart, curves
-from harness.report.units import seconds
+from harness.report.page.charts import curves
+from harness.report.page.drawing import Drawing, drawing
 
 
 @dataclass(frozen=True)
@@ -15,19 +15,20 @@ class MetricCharts:
 
     title: str
     labels: tuple[str, ...]
-    over_supersteps: LineChart
-    over_seconds: LineChart
+    over_supersteps: Drawing
+    over_seconds: Drawing
 
 
 def metric_charts(panel: CurvePanel) -> MetricCharts:
     """Return both charts of a panel."""
     metric = panel.metric
     styles = {curve.label: number for number, curve in enumerate(panel.curves)}
-    steps = {curve.label: [(float(n), value) for n, _, value in curve.points] for curve in panel.curves}
-    spent = {curve.label: [(s, value) for _, s, value in curve.points] for curve in panel.curves}
+    steps = {curve.label: [(float(n), value, value, value) for n, _, value in curve.points] for curve in panel.curves}
+    spent = {curve.label: [(s, value, value, value) for _, s, value in curve.points] for curve in panel.curves}
+    y = (metric, "number")
     return MetricCharts(
         f"{metric} on {panel.graph} · k = {panel.features}",
         tuple(styles),
-        curves(f"{metric} over supersteps", "superstep", metric, steps, styles, lambda x: str(round(x))),
-        curves(f"{metric} over seconds", "seconds", metric, spent, styles, seconds),
+        drawing(curves(f"{metric} over supersteps", ("superstep", "count"), y, steps, styles)),
+        drawing(curves(f"{metric} over seconds", ("seconds", "seconds"), y, spent, styles)),
     )

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from harness.records import Mark, Record, merge_rounds, superseded
 from harness.records.floor import share_of_floor
 from harness.records.outcome import Outcome
-from harness.report.comparison import accuracy_note, changed_graph_notes, confidence_note
+from harness.report.comparison import accuracy_note, changed_graph_notes, confidence_note, disturbance_notes
 from harness.report.curves import curve_panels
 from harness.report.failures import Failure, failures
 from harness.report.layout import Layout, named
 from harness.report.page.cells import COLUMNS, cell_row
-from harness.report.page.charts import BarChart, LineChart, over_features, over_phases, over_supersteps, phase_style
+from harness.report.page.charts import over_features, over_samples, over_supersteps
+from harness.report.page.drawing import Drawing, drawing
 from harness.report.page.environment import environment, machine
 from harness.report.page.heat import block_title, heat_map
 from harness.report.page.laid_out import laid_out_table
 from harness.report.page.links import NO_LINKS, Links
 from harness.report.page.metric_charts import metric_charts
-from harness.report.page.samples import StripChart, over_samples
+from harness.report.page.phases import BarChart, over_phases, phase_style, phase_title
+from harness.report.page.strokes import plain_strokes
 from harness.report.series import (
     Comparison,
     Standing,
@@ -36,8 +39,8 @@ from harness.report.table import FLOOR_NOTE, UNSETTLED_NOTE, unsettled
 from harness.report.units import times
 from harness.report.warm import HEADINGS, NOTE, NUMBERS, warm_rows
 
-STYLES = 8  # engines with their own colour; further ones reuse the colours with dashed lines
-_CLOSE_UPS = 250  # comparisons with charts, 2.5 kB per engine; a page of 1,000 cells stays below 3 MB
+_DRAWN_KB = 800  # of the charts of comparisons, so that a page of 1,000 cells stays below 2 MB
+_COMPARISON_KB, _CELL_KB = 2, 3  # measured: axes and titles, and the lines and phases of a cell
 _OUTPUT_LINES = 40
 _ALWAYS = 6  # the first columns of the table of cells: the cell, its outcome and its time
 _FAILED = "failed"
@@ -50,9 +53,9 @@ class Close:
 
     title: str
     verdict: str
-    activity: LineChart | None
+    activity: Drawing | None
     phases: BarChart | None
-    samples: StripChart | None
+    samples: Drawing | None
 
 
 def page_model(
@@ -73,11 +76,12 @@ def page_model(
     engines = engines_of(records)
     styles = {name: place for place, name in enumerate(engines)}
     outcomes = [Outcome(record["outcome"]) for record in records]
+    drawn = _drawn(groups)
     several = len({record["sweep"] for record in records}) > 1 and not across
     return {
         "sweeps": list(dict.fromkeys(record["sweep"] for record in records)),
         "started": min((record["started"] for record in records), default=""),
-        "baseline": baseline,
+        "baseline": _baseline_label(groups, baseline),
         "lede": _lede(groups),
         "laid_out": laid_out,
         "picture": links.picture,
@@ -92,11 +96,12 @@ def page_model(
         "confidence": confidence_note(records),
         "accuracy": accuracy_note(records),
         "engines": engines,
-        "styles": STYLES,
+        "strokes": plain_strokes(),
         "standings": [_standing(one) for one in sorted(standings(groups), key=lambda one: -(one.mean or 0))],
         "heat": heat_map(groups, engines, several),
         "panels": [
-            (block_title(panel.block, several), over_features(panel, styles)) for panel in feature_panels(groups)
+            (block_title(panel.block, several), drawing(over_features(panel, styles)))
+            for panel in feature_panels(groups)
         ],
         "metrics": [metric_charts(panel) for panel in curve_panels(records)],
         **_cells(groups, links),
@@ -104,9 +109,9 @@ def page_model(
         "floor": FLOOR_NOTE if any(share_of_floor(record) is not None for record in records) else "",
         "choices": _choices(records),
         "warm": {"headings": [(name, name in NUMBERS) for name in HEADINGS], "rows": warm_rows(records), "note": NOTE},
-        "close": [_close(group, styles, several) for group in groups[:_CLOSE_UPS]],
-        "not_close": max(0, len(groups) - _CLOSE_UPS),
-        "phase_styles": {name: phase_style(name) for name in phase_names(records)},
+        "close": [_close(group, styles, several) for group in drawn],
+        "not_close": len(groups) - len(drawn),
+        "phase_styles": {phase_title(name): phase_style(name) for name in phase_names(records)},
         "failures": [_failure(one) for one in failures(records)],
         "environment": environment(records),
     }
@@ -123,11 +128,18 @@ def _cells(groups: Sequence[Comparison], links: Links) -> dict[str, Any]:
     }
 
 
+def _baseline_label(groups: Sequence[Comparison], baseline: str | None) -> str | None:
+    """Return the label of the baseline in the table if all comparisons have the same, else its name in the command."""
+    labels = {engine_label(group.baseline) for group in groups if group.baseline is not None}
+    return labels.pop() if len(labels) == 1 else baseline
+
+
 def _marks(records: Sequence[Record]) -> list[str]:
     """Return a sentence for each mark, with the number of times that have it."""
     timed = [record for record in records if record["outcome"] == Outcome.OK]
     counted = [(mark, sum(mark in record["marks"] for record in timed)) for mark in Mark]
-    return [f"{number} of {len(timed)} times are {mark.value}: {mark.meaning}." for mark, number in counted if number]
+    marked = [f"{number} of {len(timed)} times are {mark.value}: {mark.meaning}." for mark, number in counted if number]
+    return [*marked, *(f"{note}." for note in disturbance_notes(records))]
 
 
 def _lede(groups: Sequence[Comparison]) -> str:
@@ -163,6 +175,12 @@ def _choices(records: Sequence[Record]) -> list[tuple[str, list[str]]]:
     return [(name, list(dict.fromkeys(values))) for name, values in found.items()]
 
 
+def _drawn(groups: Sequence[Comparison]) -> list[Comparison]:
+    """Return the first comparisons, at least one, whose charts together need at most ``_DRAWN_KB``."""
+    totals = accumulate(_COMPARISON_KB + _CELL_KB * len(group.records) for group in groups)
+    return [group for group, total in zip(groups, totals, strict=True) if total <= _DRAWN_KB] or list(groups[:1])
+
+
 def _close(group: Comparison, styles: Mapping[str, int], several: bool) -> Close:
     best = group.fastest()
     if best is None:
@@ -172,8 +190,11 @@ def _close(group: Comparison, styles: Mapping[str, int], several: bool) -> Close
         over = f", {times(found.value)} over the baseline" if found is not None and found.decided else ""
         verdict = f"fastest: {engine_label(best)}{over}"
     title = f"{block_title(group.block, several)} · k = {group.features}"
-    return Close(title, verdict, over_supersteps(group.records, styles), over_phases(group.records),
-                 over_samples(group.records))  # fmt: skip
+    activity, samples = over_supersteps(group.records, styles), over_samples(group.records, styles)
+    return Close(
+        title, verdict, drawing(activity) if activity else None, over_phases(group.records),
+        drawing(samples) if samples else None,
+    )  # fmt: skip
 
 
 def _failure(failure: Failure) -> dict[str, Any]:

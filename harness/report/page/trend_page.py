@@ -7,9 +7,11 @@ from pathlib import Path
 
 from harness.atomic_write import write_whole
 from harness.records import Record
-from harness.report.page import environment_of_templates, policy_hash, style_sheet
-from harness.report.page.charts import LineChart, curves
-from harness.report.page.model import STYLES
+from harness.report.page import environment_of_templates
+from harness.report.page.charts import curves
+from harness.report.page.drawing import Drawing, drawing
+from harness.report.page.inlined import policy_hash, script, style_sheet
+from harness.report.page.strokes import plain_strokes
 from harness.report.results import NothingFound
 from harness.report.trends import Trend, steps, trends
 
@@ -25,16 +27,16 @@ def write_trends(path: Path, records: Sequence[Record]) -> Path:
     if not found:
         raise NothingFound("no cell has times at two commits; run the same sweep at another commit, or merge results")
     engines = list(dict.fromkeys(trend.engine for trend in found))
-    style = style_sheet()
+    style, code = style_sheet(plots=True), script()
     text = environment_of_templates().get_template(TRENDS_FILE).render(
-        cells=len(found), steps=steps(found), engines=engines, styles=STYLES, panels=_panels(found, engines),
-        style=style, style_hash=policy_hash(style),
+        cells=len(found), steps=steps(found), engines=engines, strokes=plain_strokes(), panels=_panels(found, engines),
+        style=style, script=code, style_hash=policy_hash(style), script_hash=policy_hash(code),
     )  # fmt: skip
     write_whole(path, text)
     return path
 
 
-def _panels(found: Sequence[Trend], engines: Sequence[str]) -> list[tuple[str, LineChart]]:
+def _panels(found: Sequence[Trend], engines: Sequence[str]) -> list[tuple[str, Drawing]]:
     """Return the title and the chart of every problem on every machine."""
     styles = {name: place for place, name in enumerate(engines)}
     groups: dict[tuple[str, str], list[Trend]] = {}
@@ -55,12 +57,14 @@ def _commits(found: Sequence[Trend]) -> list[str]:
     return sorted(started, key=lambda commit: started[commit])
 
 
-def _chart(problem: str, found: Sequence[Trend], commits: Sequence[str], styles: dict[str, int]) -> LineChart:
+def _chart(problem: str, found: Sequence[Trend], commits: Sequence[str], styles: dict[str, int]) -> Drawing:
     place = {commit: float(number) for number, commit in enumerate(commits)}
-    lines = {trend.engine: [(place[one.commit], one.median * 1e3) for one in trend.points] for trend in found}
-    return curves(
-        f"Median time of {problem} over commits", "commit", "ms", lines, styles, lambda x: commits[round(x)][:7]
-    )
+    lines = {
+        trend.engine: [(place[one.commit], one.median, one.low, one.high) for one in trend.points] for trend in found
+    }
+    names = [commit[:7] for commit in commits]
+    title = f"Median time of {problem} over commits"
+    return drawing(curves(title, ("commit", "name"), ("solve", "seconds"), lines, styles, names))
 
 
 __all__ = ["TRENDS_FILE", "write_trends"]

@@ -1,4 +1,3 @@
-"use strict";
 // Sort and filter the table of cells. The page is complete without this script.
 const table = document.querySelector(".cells");
 const body = table.tBodies[0];

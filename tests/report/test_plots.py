@@ -1,0 +1,139 @@
+"""Plots as data and as static drawings: distributions, looks, layers, and which series are alike."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.report.page.charts import curves, over_features, over_samples, over_supersteps
+from harness.report.page.drawing import AREA, drawing
+from harness.report.page.inlined import script
+from harness.report.page.overlaps import layers, likeness
+from harness.report.page.plot import plain_plot
+from harness.report.page.strokes import COLOURS, DASHES, MARKERS, look
+from harness.report.page.ticks import round_values
+from harness.report.series import Line, Panel
+from tests.conftest import ROOT
+from tests.report.sweeps import cell, failed
+
+STYLES = {"slow": 0, "fast": 1, "close": 2}
+FINITE = st.floats(1e-6, 1e6)
+
+
+def samples_of(engine, samples):
+    found = cell(engine, "ring", "flood", 8, 0.04)
+    found["solve"]["samples"] = samples
+    return found
+
+
+def points_of(stroke):
+    return [tuple(map(float, point.split(","))) for point in stroke.points.split()]
+
+
+def test_a_distribution_is_the_share_of_runs_that_took_at_most_a_time():
+    lost = failed("close", "ring", "flood", 8, "crashed", "SIGSEGV")
+    plot = over_samples([samples_of("slow", [0.3, 0.1, 0.2, 0.2]), samples_of("fast", [0.05]), lost], STYLES)
+    assert [one.label for one in plot.series] == ["slow", "fast"]
+    assert [point[:2] for point in plot.series[0].points] == [(0.1, 0.25), (0.2, 0.75), (0.3, 1.0)]
+    assert plot.x.low < 0.05 < 0.3 < plot.x.high
+    assert (plot.x.logarithmic, plot.y.logarithmic, plot.steps) == (True, False, True)
+    corners = points_of(drawing(plot).strokes[0])
+    assert len(corners) == 5  # two corners for each step after the first point
+    assert all(x == other_x or y == other_y for (x, y), (other_x, other_y) in pairwise(corners))
+
+
+def test_equal_samples_have_no_distribution():
+    assert over_samples([samples_of("slow", [0.04] * 7)], STYLES) is None
+    assert over_samples([], STYLES) is None
+
+
+def test_a_distribution_of_many_samples_keeps_its_ends():
+    plot = over_samples([samples_of("slow", [0.001 * 1.01**n for n in range(1000)])], STYLES)
+    points = plot.series[0].points
+    assert len(points) == 50
+    assert points[0][:2] == (0.001, 0.001)
+    assert points[-1][:2] == (pytest.approx(0.001 * 1.01**999), 1.0)
+
+
+def test_zero_active_vertices_are_drawn_on_the_axis_and_told_as_zero():
+    steps = [[100, 9, "push"], [0, 0, "push"]]
+    plot = over_supersteps([cell("slow", "ring", "flood", 8, 0.04, supersteps=steps)], STYLES)
+    assert points_of(drawing(plot).strokes[0])[1] == (AREA["right"], AREA["bottom"])
+    assert plain_plot(plot)["series"][0]["y"] == [100, 0]
+    assert over_supersteps([cell("slow", "ring", "flood", 8, 0.04, supersteps=[])], STYLES) is None
+
+
+def test_the_script_and_the_drawing_have_the_same_values():
+    line = Line("slow", ((1, 0.5, 0.4, 0.7), (8, 2.0, 2.0, 2.0)))
+    found = drawing(over_features(Panel(("s", "ring", "flood", ""), (line,)), STYLES))
+    plain = found.plain
+    assert plain["common"] == [[1, 8]]
+    assert plain["series"] == [
+        {"style": 0, "layer": 0, "marked": (0, 1), "y": [0.5, 2], "low": [0.4, 2], "high": [0.7, 2]}
+    ]
+    assert plain["x"]["ticks"] == [1, 8]
+    (stroke,) = found.strokes
+    assert stroke.whiskers.count("M") == 1  # the second point has no interval
+    assert stroke.markers.count("M") == 2
+    low, high = (float(value) for value in re.search(r",(.*)V(.*)", stroke.whiskers).groups())
+    assert low > points_of(stroke)[0][1] > high  # a drawing counts from the top
+
+
+def test_equal_and_nearly_equal_series_are_named_and_others_are_not():
+    lines = {
+        "slow": [(n, n, n, n) for n in (0.0, 1.0, 2.0)],
+        "fast": [(n, n, n, n) for n in (0.0, 1.0, 2.0)],
+        "close": [(n, n + 0.004, n, n) for n in (0.0, 1.0, 2.0)],
+        "other": [(n, 2.0 - n, n, n) for n in (0.0, 1.0, 2.0)],
+    }
+    plot = curves("metric", ("x", "number"), ("y", "number"), lines, {**STYLES, "other": 3})
+    assert plot.remark == ("“fast” has the same values as “slow”. “close” has nearly the same values as “slow”.")
+    assert [one.layer for one in plot.series] == [3, 2, 1, 0]  # all meet the last one in a third of their points
+    assert [one.marked for one in plot.series[:3]] == [(0,), (1,), (2,)]
+
+
+def test_a_series_that_lies_on_another_over_a_part_of_its_length_is_layered_but_not_alike():
+    one = [(0.0, 0.5), (0.25, 0.5), (0.5, 0.5), (0.75, 0.7), (1.0, 0.9)]
+    other = [(0.0, 0.5), (0.25, 0.5), (0.5, 0.5), (0.75, 0.3), (1.0, 0.1)]
+    assert layers([one, other]) == [1, 0]
+    assert likeness(["one", "other"], [one, other], [one, other]) == ""
+    apart = [(x, y / 4) for x, y in one]
+    assert layers([one, apart]) == [0, 0]
+
+
+def test_no_two_of_28_series_differ_in_colour_only():
+    looks = [look(style) for style in range(28)]
+    assert len({(one.dashes, one.marker) for one in looks}) == 28
+    assert len({look(style) for style in range(56)}) == 56
+    assert (COLOURS, len(DASHES), len(set(MARKERS))) == (8, 4, 7)
+
+
+@given(st.tuples(FINITE, FINITE).map(sorted).filter(lambda pair: pair[1] > 1.01 * pair[0]), st.booleans())
+def test_ticks_are_a_few_values_within_the_axis(ends, logarithmic):
+    low, high = ends
+    ticks = round_values(low, high, logarithmic=logarithmic)
+    assert 1 <= len(ticks) <= 13
+    assert ticks == sorted(set(ticks))
+    room = 1e-6 * (high - low)
+    assert all(low - room <= value <= high + room for value in ticks)
+
+
+def test_whole_axes_have_whole_ticks():
+    assert round_values(1, 3, whole=True) == [1.0, 2.0, 3.0]
+    assert round_values(0.5, 1300, logarithmic=True, whole=True) == [1.0, 10.0, 100.0, 1000.0]
+
+
+def test_pages_contain_the_library_unchanged_with_its_licence():
+    folder = ROOT / "harness" / "report" / "page" / "vendor" / "uplot"
+    told = dict(re.findall(r"\| `(.*?)` \| `([0-9a-f]{64})` \|", (folder / "README.md").read_text()))
+    assert set(told) == {"uPlot.iife.min.js", "uPlot.min.css"}
+    for name, checksum in told.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == checksum
+    page = script("table")
+    assert "The MIT License (MIT)" in page
+    assert (folder / "uPlot.iife.min.js").read_text() in page
