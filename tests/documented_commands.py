@@ -20,7 +20,7 @@ PROGRAMS = {
 }  # fmt: skip
 SHELL_BLOCK = re.compile(r"^( *)```(?:sh|bash|console)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 _ANY_BLOCK = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
-_VARIABLE = re.compile(r"[A-Za-z_]+=\S*")
+_VARIABLE = re.compile(r"[A-Za-z_]+=.*")  # a word, without the quotes of the shell
 _OPERATORS = set("();<>|&")
 
 
@@ -52,7 +52,7 @@ def _shell_lines(text: str) -> Iterator[str]:
 
 def _is_shell(code: str) -> bool:
     """Return whether code between backticks is a command: it begins with a program, or runs one after such a word."""
-    first, _, rest = re.sub(r"^([A-Z_]+=\S+ )+", "", code).partition(" ")
+    first, _, rest = re.sub(r"^([A-Z_]+=('[^']*'|\S+) )+", "", code).partition(" ")
     return first in PROGRAMS or (first in SHELL and any(program in rest for program in PROGRAMS))
 
 

@@ -161,6 +161,7 @@ def test_shell_code_is_valid(page):
     [
         ("python3 -m venv a && .venv/bin/pip install -e '.[a]'", ["python3 -m venv a", "pip install -e '.[a]'"]),
         ("(test $s = a || cd ../x; A=1 pytest -k 'a and b')", ["test '$s' = a", "cd ../x", "pytest -k 'a and b'"]),
+        ("FLAGS='-a -b' pip install 'x[a]'", ["pip install 'x[a]'"]),
         ('eval "$(onyx-harness --help)"', ["onyx-harness --help", "eval INNER"]),
         ("source (onyx-harness list \\| psub)  # fish", ["source", "onyx-harness list", "psub"]),
         ("python -m harness.records benchmark a > b.json", ["python -m harness.records benchmark a"]),
