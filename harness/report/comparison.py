@@ -204,7 +204,7 @@ def disturbance_notes(records: Sequence[Record]) -> list[str]:
         return []
     return [
         f"disturbed ({found} times): other work may have changed from one cell to the next, so ratios of these times "
-        f"have no verdict; use an idle machine, or rounds={FEWEST_SAMPLES + 1}, which measures all cells in turn"
+        f"have no verdict; use an idle machine, or rounds={FEWEST_SAMPLES}, which measures all cells in turn"
     ]
 
 

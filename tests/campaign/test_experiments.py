@@ -63,7 +63,7 @@ def test_sweep_parameters_of_a_preset_win_over_its_own_choice(plan, preset):
 def test_a_value_of_a_preset_wins_over_a_linked_default(plan, preset):
     found = cells(plan("--config-dir", preset("linked", LINKED), "+experiment=linked", "engine=scipy"))
     in_turn = [("scipy", "label_propagation", graph, 3) for graph in ("digits", "photo")]
-    assert found == 7 * in_turn  # the rounds of the default comparison
+    assert found == 6 * in_turn  # the rounds of the default comparison
 
 
 def test_each_of_several_presets_has_its_own_sweep(plan, preset):
