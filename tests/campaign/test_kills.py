@@ -97,7 +97,7 @@ class Killed:
     def run_killed(self, sweep: str, kills: int, typical_s: float) -> None:
         """Run a sweep to its end with resumption and at most ``kills`` kills."""
         while True:
-            process = self.start(sweep)
+            process, before = self.start(sweep), self.kinds.total()
             # Every second kill is early: a sweep has many short states while it starts.
             while kills > 0 and not ended(process, typical_s * self.draw.random() * self.draw.choice((0.1, 1.5))):
                 self.kill_one()
@@ -105,7 +105,9 @@ class Killed:
             status = process.wait(timeout=HANGS_S)
             if status == 0:
                 return
-            assert status in (-9, 1, 2), (self.folder / "printed.txt").read_text()
+            printed = (self.folder / "printed.txt").read_text()
+            assert status in (-9, 1, 2), printed
+            assert self.kinds.total() > before, printed  # it failed although nothing was killed
 
     def check(self, sweep: str) -> None:
         """Check that every planned cell has one record and that nothing else is left."""
