@@ -69,10 +69,11 @@ def confidence_note(records: Sequence[Record]) -> str:
     solves = [record["solve"] for record in records if record["outcome"] == Outcome.OK]
     solves += [solve for record in records if (solve := accurate(record))]
     shown = [solve["confidence"] for solve in solves if solve and sufficient(solve)]
+    paired = all(len(solve["rounds"] or ()) >= FEWEST_SAMPLES for solve in solves if solve and sufficient(solve))
     few = sum(solve is not None and not sufficient(solve) for solve in solves)
     told = []
     if shown:
-        one, both = _percent(min(shown)), _percent(min(shown) ** 2)
+        one, both = _percent(min(shown)), _percent(min(shown) ** (1 if paired else 2))
         told.append(f"Intervals hold the true median with at least {one} confidence, those of speed-ups with {both}.")
     if few:
         told.append(

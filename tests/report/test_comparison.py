@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from harness.report.comparison import baseline_of, grouped, ratio
+from harness.report.comparison import baseline_of, confidence_note, grouped, ratio
 from harness.report.page import render_page
 from harness.report.series import comparisons, edges_per_second, engine_label, standings
 from harness.report.summary import show_sweep
@@ -81,6 +81,12 @@ def test_times_beside_other_work_have_no_verdict_unless_rounds_are_interleaved(m
         one["solve"] = in_rounds(one["solve"]["samples"])
     assert ratio(*records).decided
     assert "4x [4, 4]" in row(shown(records), "fast")
+
+
+def test_the_least_confidence_of_paired_rounds_is_that_of_their_ratio():
+    records = [record("fast", solve=in_rounds([1.0] * 6)), record("slow", solve=in_rounds([4.0] * 6))]
+    assert "with at least 96.8 % confidence, those of speed-ups with 96.8 %" in confidence_note(records)
+    assert ratio(*records).confidence == 1 - 2 / 2**6
 
 
 def in_rounds(samples):
