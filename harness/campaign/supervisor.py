@@ -116,8 +116,8 @@ class _Watch:
                 status = self._reap()
             if met == _REQUEST and (task := self._fork()) is not None:
                 return task
-        while family := descendants():
-            for process in family:
+        while not _childless():
+            for process in descendants():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
             # The dead are reaped in the next round, when their orphans have become children of this process.
@@ -157,6 +157,18 @@ class _Watch:
                     with contextlib.suppress(OSError):  # the child has ended
                         self._requests.send(str(status).encode())
         return found
+
+
+def _childless() -> bool:
+    """Return whether this process has no child, dead or alive.
+
+    Only this ends the killing: the lists of /proc can miss a process while others end, and orphans become children.
+    """
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return True
+    return False
 
 
 def descendants() -> list[int]:

@@ -15,7 +15,7 @@ from harness.campaign.environment import Bystanders
 from harness.campaign.lock import file_lock
 from harness.campaign.process import run_process
 from harness.records.outcome import Outcome
-from tests.processes import gone, never_ending
+from tests.processes import HANGS_S, gone, never_ending
 
 GIGABYTE = 10**9
 
@@ -256,3 +256,33 @@ def test_load_of_others_is_seen_and_our_own_is_not():
     began, bystanders = time.perf_counter(), Bystanders()
     subprocess.run([sys.executable, "-c", source], check=True)
     assert bystanders.cores() * (time.perf_counter() - began) > 0.3
+
+
+MISSED = """
+import os, signal, socket
+from harness.campaign import supervisor
+listed, calls = supervisor.descendants, []
+
+def missing_at_first():
+    calls.append(None)
+    return listed() if len(calls) > 1 else []
+
+supervisor.descendants = missing_at_first
+signal.pthread_sigmask(signal.SIG_BLOCK, supervisor._SIGNALS)
+supervisor.ctypes.CDLL(None).prctl(supervisor._PR_SET_CHILD_SUBREAPER, 1)
+child = os.fork()
+if child == 0:
+    if os.fork() == 0:
+        signal.pause()
+    os._exit(0)
+supervisor._Watch(child, socket.socketpair()[0]).wait()
+try:
+    print("left", os.waitpid(-1, os.WNOHANG))
+except ChildProcessError:
+    print("none left")
+"""
+
+
+def test_a_process_that_a_list_misses_is_ended_too():
+    done = subprocess.run([sys.executable, "-c", MISSED], capture_output=True, text=True, timeout=HANGS_S, check=True)
+    assert done.stdout == "none left\n"
