@@ -53,7 +53,7 @@ class LibmfEngine(RatingsEngine):
         return ""
 
     def load(self) -> None:
-        """Load the shared object. Raises EngineFailure if it is another build than the schedule wants."""
+        """Load the shared object. Raises Unsupported if it is another build than the schedule wants."""
         path = object_path()
         self.build_met = build_of(path)
         if self.schedule.build not in ("any", self.build_met):

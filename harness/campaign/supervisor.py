@@ -162,7 +162,8 @@ class _Watch:
 def _childless() -> bool:
     """Return whether this process has no child, dead or alive.
 
-    Only this ends the killing: the lists of /proc can miss a process while others end, and orphans become children.
+    The supervisor kills until then, because the lists of /proc can miss a process while others end. A process that
+    outlives its parent becomes a child of the supervisor, so none is left.
     """
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
