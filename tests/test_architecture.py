@@ -175,8 +175,11 @@ def engine_names() -> set[str]:
                 given = node.args[0] if node.args else next(k.value for k in node.keywords if k.arg == "name")
                 if isinstance(given, ast.Constant):
                     names.add(str(given.value))
-    # Also names of a folder, of imports, of file formats, and of a published update.
-    return names - {"libraries", "scipy", "torch", "cusparse", "surprise", "libmf"}
+    return names - {"libraries", "scipy", "torch", "cusparse"}  # also names of a folder, of imports, of file formats
+
+
+# Names of engines that are in these files also those of modules of an extra, and of a published update.
+NAMED_IN = {"harness/campaign/doctor.py": {"libmf", "surprise"}, "harness/algorithms/sgd_mf.py": {"libmf"}}
 
 
 def test_nothing_in_the_harness_names_a_concrete_engine():
@@ -189,7 +192,7 @@ def test_nothing_in_the_harness_names_a_concrete_engine():
         for _, path in modules()
         if path.relative_to(ROOT).parts[0] == "harness"
         for number, line in enumerate(path.read_text().splitlines(), start=1)
-        if pattern.search(line)
+        if {name.lower() for name in pattern.findall(line)} - NAMED_IN.get(str(path.relative_to(ROOT)), set())
     ]
     assert not met, "\n".join(met)
 
