@@ -16,7 +16,7 @@ def forecast(plan: Plan, planned: Planned, record: Record | None) -> Forecast:
         policy = f"rerun={plan.rerun} {'runs it again' if wanted else 'leaves it'}"
         why = f"{record['outcome']} is on record, {policy}"
     else:
-        why = ""
+        why = "only if other work disturbs a time of round 1" if planned.on_demand else ""
     refused = refusal(plan.registry.engine(cell.engine), cell) if wanted else ""
     if refused:
         why = f"unsupported: {refused}"

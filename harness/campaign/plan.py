@@ -30,17 +30,22 @@ from harness.records.outcome import Outcome
 from harness.report.layout import Layout, LayoutError
 
 RERUN = ("all", "failed", "none")
+MORE_ROUNDS = ("always", "disturbed")
 _BYTES_A_CELL = 100_000  # a record with its explanation
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A cell of a sweep with the overrides that request it and the folder of its record."""
+    """A cell of a sweep with the overrides that request it and the folder of its record.
+
+    ``on_demand``: run it only if other work disturbed a time of the first round.
+    """
 
     cell: Cell
     key: str
     overrides: tuple[str, ...]
     folder: Path
+    on_demand: bool = False
 
     @functools.cached_property
     def known(self) -> str:
@@ -85,6 +90,11 @@ class Plan:
         """The folder of the sweep's records."""
         return self.output / self.identity
 
+    def parts(self) -> list[Plan]:
+        """Return the plan without the cells on demand, if it has any, and the whole plan."""
+        at_first = tuple(planned for planned in self.cells if not planned.on_demand)
+        return [self] if len(at_first) == len(self.cells) else [dataclasses.replace(self, cells=at_first), self]
+
     def due(self, record: Record | None) -> bool:
         """Return whether a cell with this record is to be run under ``rerun``.
 
@@ -127,26 +137,30 @@ def plan_sweep(configurations: Iterable[tuple[Sequence[str], Mapping[str, Any]]]
     machine = environment_key()
     registry: Registry | None = None
     first: Mapping[str, Any] = {}
-    cells: list[tuple[Cell, int, tuple[str, ...]]] = []
+    cells: list[tuple[Cell, int, bool, tuple[str, ...]]] = []
     for overrides, config in configurations:
         if registry is None:
             registry, first = load_plugins(config["plugins"]["block"]), config
         cell = resolve_cell({**config, "round": 1}, registry)
-        cells.append((cell, count("rounds", config["rounds"]), tuple(overrides)))
+        on_demand = _one_of("more_rounds", config["more_rounds"], MORE_ROUNDS) == "disturbed"
+        cells.append((cell, count("rounds", config["rounds"]), on_demand, tuple(overrides)))
     if registry is None:
         raise CampaignError("the command requests no cell")
     interleaved = [
-        (dataclasses.replace(cell, round=turn), requested)
-        for turn in range(1, max(rounds for _, rounds, _ in cells) + 1)
-        for cell, rounds, requested in cells
+        (dataclasses.replace(cell, round=turn), requested, on_demand and turn > 1)
+        for turn in range(1, max(rounds for _, rounds, *_ in cells) + 1)
+        for cell, rounds, on_demand, requested in cells
         if turn <= rounds
     ]
-    once = {cell.key(machine): (cell, requested) for cell, requested in reversed(interleaved)}
+    once = {cell.key(machine): (cell, *rest) for cell, *rest in reversed(interleaved)}
     identity, output = _identity(first, [cell for cell, *_ in cells]), Path(first["output"]).expanduser()
     folder = output / identity
     return Plan(
         identity=identity,
-        cells=tuple(Planned(cell, key, requested, folder / key) for key, (cell, requested) in reversed(once.items())),
+        cells=tuple(
+            Planned(cell, key, requested, folder / key, on_demand)
+            for key, (cell, requested, on_demand) in reversed(once.items())
+        ),
         output=output,
         rerun=_one_of("rerun", first["rerun"], RERUN),
         baseline=None if first["baseline"] is None else registry.engine(str(first["baseline"])).name,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SWEEP_FILE = "sweep.json"  # in a sweep's folder: its cells, each with the overrides that requested it
 # Keys that control how a sweep is run, not what its cells are.
 _ONCE = {"sweep.id", "output", "rerun", "fail_fast", "dry_run", "allow_unsupported"}
-_MANNER = {*_ONCE, "baseline", "rounds"}
+_MANNER = {*_ONCE, "baseline", "rounds", "more_rounds"}
 
 
 def continued(given: Sequence[Override], output: str) -> list[list[str]] | None:

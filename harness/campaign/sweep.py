@@ -28,7 +28,8 @@ from harness.campaign.progress_monitor import Follower
 from harness.plugins import load_plugins
 from harness.records import Record, merge_rounds, read_record
 from harness.records.outcome import Outcome
-from harness.report.progress import say_begin
+from harness.records.timing_caveat import DISTURBING
+from harness.report.progress import say_begin, say_more_rounds
 from harness.report.summary import show_forecast, show_layout, show_page, show_sweep
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Terminated(KeyboardInterrupt):
 def run_plan(plan: Plan, launcher: Launcher | None, batch: int | None) -> None:
     """Run the unfinished cells and show the sweep. A dry run shows the cells that would be run.
 
+    Cells on demand are run if other work disturbed a time of the others.
+
     ``launcher``: starts the jobs; None: the cells run one after the other, without Hydra, which would compose each of
     them again.
 
@@ -55,11 +58,14 @@ def run_plan(plan: Plan, launcher: Launcher | None, batch: int | None) -> None:
     if plan.dry_run:
         show_forecast(plan.identity, [forecast(plan, planned, planned.record()) for planned in plan.cells])
         return
-    prepare_output(plan)
-    todo = [planned for planned in plan.cells if plan.due(planned.first_record())]
-    say_begin(plan.identity, len(plan.cells), len(plan.cells) - len(todo))
+    at_first, *whole = plan.parts()
+    plan = at_first
     try:
-        status = _carry_out(plan, todo, launcher, batch)
+        status = _run_due(plan, launcher, batch)
+        if whole and not status and (disturbed := _disturbed(plan)):
+            [plan] = whole
+            say_more_rounds(disturbed)
+            status = _run_due(plan, launcher, batch)
     finally:
         records = _show(plan)
     if status:
@@ -70,6 +76,20 @@ def run_plan(plan: Plan, launcher: Launcher | None, batch: int | None) -> None:
     if outcomes == {Outcome.UNSUPPORTED} and not plan.allow_unsupported:
         sys.stderr.write("onyx-harness: nothing ran: every cell is unsupported (allow_unsupported=true accepts that)\n")
         sys.exit(1)
+
+
+def _run_due(plan: Plan, launcher: Launcher | None, batch: int | None) -> int:
+    """Run the cells that are due; return the exit status that a signal requires, or 0."""
+    prepare_output(plan)
+    todo = [planned for planned in plan.cells if plan.due(planned.first_record())]
+    say_begin(plan.identity, len(plan.cells), len(plan.cells) - len(todo))
+    return _carry_out(plan, todo, launcher, batch)
+
+
+def _disturbed(plan: Plan) -> int:
+    """Return the number of cells with a time that other work disturbed."""
+    records = [record for planned in plan.cells if (record := planned.record()) is not None]
+    return sum(any(mark in record["marks"] for mark in DISTURBING) for record in records)
 
 
 def _show(plan: Plan) -> list[Record]:

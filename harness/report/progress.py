@@ -31,6 +31,13 @@ def say_begin(sweep: str, cells: int, recorded: int) -> None:
     console().print(Text(f"sweep {sweep}: {cells} cell{'s' if cells != 1 else ''}{known}"))
 
 
+def say_more_rounds(disturbed: int) -> None:
+    """Print why all cells are measured in further rounds."""
+    times = "1 time" if disturbed == 1 else f"{disturbed} times"
+    told = f"other work disturbed {times}: all cells are measured in further rounds, in turn, which it affects alike"
+    console().print(Text(told))
+
+
 class Progress:
     """Print a line for each finished cell; on a terminal also show the running cells and the estimated time left.
 

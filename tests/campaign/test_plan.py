@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import threading
 from importlib.metadata import EntryPoint
 
@@ -7,6 +8,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from harness.campaign import plan as plans
+from harness.campaign import sweep as sweeps
 from harness.campaign.errors import CampaignError
 from harness.campaign.expansion import linked_overrides, with_defaults
 from harness.campaign.job import WORK_FOLDER
@@ -14,13 +16,16 @@ from harness.campaign.plan import plan_sweep, prepare_output
 from harness.campaign.recovery import SWEEP_LOCK
 from harness.campaign.resume import SWEEP_FILE, continued, described
 from harness.plugins import load_plugins
+from harness.records import write_record
+from harness.records.timing_caveat import Mark
 from tests.campaign.test_cell import config
 from tests.conftest import FAKES
 from tests.processes import waits_for_lock
+from tests.records.samples import record
 
 SETTINGS = {
     "sweep": {"id": "mine"}, "output": "results", "rerun": "failed", "baseline": None, "layout": None,
-    "fail_fast": False, "dry_run": False, "allow_unsupported": False,
+    "fail_fast": False, "dry_run": False, "allow_unsupported": False, "more_rounds": "always",
 }  # fmt: skip
 LINKS = [{"when": {"graph": "photo"}, "set": {"features": 8, "max_supersteps": 100}}]
 
@@ -58,8 +63,8 @@ def planned(tmp_path, monkeypatch):
     registry = load_plugins(found=[EntryPoint("fakes", "onyx_fakes", "onyx_harness")])
     monkeypatch.setattr(plans, "load_plugins", lambda _: registry)
 
-    def plan(*features, rounds=1):
-        settings = {**SETTINGS, "output": str(tmp_path), "rounds": rounds}
+    def plan(*features, rounds=1, more_rounds="always"):
+        settings = {**SETTINGS, "output": str(tmp_path), "rounds": rounds, "more_rounds": more_rounds}
         return plan_sweep(
             ([f"features={k}", f"rounds={rounds}", "sweep.id=mine"], {**config(features=k), **settings})
             for k in features
@@ -109,6 +114,40 @@ def test_every_cell_keeps_its_own_number_of_rounds(planned, tmp_path):
         for overrides in continued(parse("sweep.id=mine"), str(tmp_path))
     )
     assert [(one.cell.features, one.cell.round) for one in together.cells] == [(1, 1), (2, 1), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("marks", "rounds"),
+    [((), 1), ((Mark.NOISY, Mark.DRIFTING), 1), ((Mark.BUSY,), 3), ((Mark.THROTTLED,), 3), ((Mark.SHARED,), 3)],
+)
+def test_rounds_on_demand_are_run_if_other_work_disturbed_the_first(planned, tmp_path, monkeypatch, marks, rounds):
+    turns = []
+
+    def run(plan, todo, *_):
+        turns.extend(sorted({one.cell.round for one in todo}))
+        for number, one in enumerate(todo):
+            one.folder.mkdir()
+            write_record(one.folder, record(round=one.cell.round, marks=list(marks if number == 1 else ())))
+        return 0
+
+    monkeypatch.setattr(sweeps, "_carry_out", run)
+    plan = planned(1, 2, rounds=3, more_rounds="disturbed")
+    sweeps.run_plan(plan, None, None)
+    assert turns == list(range(1, rounds + 1))
+    assert len(listed(tmp_path)) == 2 * rounds
+    sweeps.run_plan(plan, None, None)  # nothing is left
+    assert turns == list(range(1, rounds + 1))
+
+
+def test_a_dry_run_shows_rounds_on_demand(planned, capsys):
+    plan = planned(1, rounds=2, more_rounds="disturbed")
+    sweeps.run_plan(dataclasses.replace(plan, dry_run=True), None, None)
+    assert "only if other work disturbs a time of round 1" in " ".join(capsys.readouterr().out.split())
+
+
+def test_an_unknown_choice_of_more_rounds_is_refused(planned):
+    with pytest.raises(CampaignError, match="more_rounds is 'often' .*there are: always, disturbed"):
+        planned(1, more_rounds="often")
 
 
 def test_a_cell_that_has_not_begun_gives_way_to_the_same_with_other_code(planned, tmp_path, monkeypatch):

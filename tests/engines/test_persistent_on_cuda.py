@@ -87,8 +87,14 @@ def test_the_answers_of_many_blocks(name, way, kind, device, monkeypatch):
         for engine in (launched, persistent):
             engine.reset(inputs)
         wanted, found = launched.run(2000), persistent.run(2000)
+        assert found.settled == wanted.settled
         if name in EXACT:
             check_statistics(found, wanted, exact=True)
+        elif len(found.supersteps) != len(wanted.supersteps):  # a movement of about the tolerance
+            supersteps = min(len(found.supersteps), len(wanted.supersteps))
+            for engine in (launched, persistent):
+                engine.reset(inputs)
+                engine.run(supersteps)
         for result in program_.results:
             values, expected = persistent.values(result.name), launched.values(result.name)
             # Changes below the tolerance are not sent: far vertices may have a rank of 1e-30 in one of the runs.
