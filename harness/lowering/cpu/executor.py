@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from harness.contract import Phases, RunStatistics, Superstep
 from harness.language import Inputs
 from harness.lowering.cpu.calls import Calls
+from harness.lowering.cpu.compile_beside import compile_beside
 from harness.lowering.cpu.edge_places import StreamedEdges
 from harness.lowering.cpu.host_store import HostStore
 from harness.lowering.cpu.kernels import Kernel
 from harness.lowering.cpu.memory import Memory
 from harness.lowering.cpu.module_source import compiled
-from harness.lowering.cpu.movement import Movement
+from harness.lowering.cpu.movement import MOVEMENT, Movement
 from harness.lowering.cpu.plan import CpuPlan
 from harness.lowering.cpu.run import Run, Step
 from harness.lowering.cpu.windowed_calls import WindowedCalls
@@ -68,6 +69,8 @@ class CpuExecutor:
             for table in plan.tables:
                 structure |= store.named(table)
         with phases("compile"):
+            wanted = [*plan.kernels, *([MOVEMENT] if plan.criterion is not None else [])]
+            compile_beside(wanted, plan.rules.threads)
             kernels = {kernel: compiled(kernel) for kernel in plan.kernels}
         with phases("upload"):
             self.memory = Memory(plan.program, store.graph, plan.layout, plan.buffers, structure, store.edges)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from harness.lowering.cpu.canonical import canonical
 from harness.lowering.cpu.kernels import Kernel
-from harness.lowering.cpu.modules import load_module
+from harness.lowering.cpu.modules import load_module, module_name, with_machine_code
 
 HEADER = '''"""Generated: {title}."""
 
@@ -31,7 +31,15 @@ READ_ONLY_INT64 = types.Array(int64, 1, "C", readonly=True)
 READ_ONLY_UINT32 = types.Array(uint32, 1, "C", readonly=True)
 READ_ONLY_UINT64 = types.Array(uint64, 1, "C", readonly=True)
 '''
+_TITLE, _STEM = "a kernel", "kernel"
 MAKERS = {"row_ops": ("load", "zero", "splat", "unit"), "matrix_ops": ("solve_spd", "inverse")}
+
+
+def without_machine_code(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """Return the kernels that this process has to compile, since neither it nor another has done so; each once."""
+    present = with_machine_code()
+    named = {module_name(module_source(_TITLE, [canonical(kernel.source)[0]]), _STEM): kernel for kernel in kernels}
+    return [kernel for name, kernel in named.items() if name not in present]
 
 
 def compiled(kernel: Kernel) -> Callable[..., int]:
@@ -42,7 +50,7 @@ def compiled(kernel: Kernel) -> Callable[..., int]:
     kernel's arguments; it returns the number of parts that failed.
     """
     source, names = canonical(kernel.source)
-    module = load_module(module_source("a kernel", [source]), "kernel")
+    module = load_module(module_source(_TITLE, [source]), _STEM)
     function: Callable[..., int] = getattr(module, names[f"run_{kernel.name}"])
     return function
 

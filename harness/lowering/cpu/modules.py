@@ -89,16 +89,28 @@ def rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
+def with_machine_code() -> set[str]:
+    """Return the names of modules that are loaded, or whose machine code is in the cache."""
+    folder = cache_folder() / "__pycache__"
+    stored = os.listdir(folder) if folder.is_dir() else []
+    return {*sys.modules, *(name.partition(".")[0] for name in stored if name.endswith(".nbi"))}
+
+
+def module_name(source: str, stem: str) -> str:
+    """Return the name of the module with this source."""
+    if not stem.isidentifier():
+        raise ValueError(f"a module's stem is an identifier, not {stem!r}")
+    digest = hashlib.sha256(f"{toolchain_fingerprint()}\0{source}".encode()).hexdigest()[:HASH_LENGTH]
+    return f"{stem}_{digest}"
+
+
 def load_module(source: str, stem: str) -> ModuleType:
     """Return the module with this source, named `stem` and a hash; the same source gives the same module object.
 
     `stem` is a Python identifier that makes profiles readable. Errors in the source are raised unchanged. Raises
     CacheError if the module, or the machine code beside it, cannot be written.
     """
-    if not stem.isidentifier():
-        raise ValueError(f"a module's stem is an identifier, not {stem!r}")
-    digest = hashlib.sha256(f"{toolchain_fingerprint()}\0{source}".encode()).hexdigest()[:HASH_LENGTH]
-    name = f"{stem}_{digest}"
+    name = module_name(source, stem)
     loaded = sys.modules.get(name)
     if loaded is not None:
         return loaded

@@ -52,6 +52,7 @@ def run_movement(parts, threads, bounds, before, now, stride, width, tolerance, 
         _movement_part, parts, threads, (bounds, before, now, stride, width, tolerance, relative, found)
     )
 """
+MOVEMENT = Kernel("movement", SOURCE, (), 0)
 SUMS = -1.0  # replaces a tolerance: distances and magnitudes are summed
 
 
@@ -63,7 +64,7 @@ class Movement:
     ) -> None:
         self.criterion, self.program, self.layout, self.memory = criterion, program, layout, memory
         self.threads = threads
-        self.run: Callable[..., int] = compiled(Kernel("movement", SOURCE, (), 0))
+        self.run: Callable[..., int] = compiled(MOVEMENT)
         self.bounds = np.linspace(0, num_vertices, threads + 1).astype(np.int64)
 
     def note(self, superstep: int) -> None:
