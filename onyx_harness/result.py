@@ -22,6 +22,7 @@ from harness.language import K
 from harness.plugins import closest
 from harness.records import SCHEMA_VERSION
 from harness.records.outcome import Outcome
+from harness.report.units import seconds
 from onyx_harness.arrays import LIBRARIES, as_library, host_copy, require
 from onyx_harness.graphs import NamedGraph
 from onyx_harness.inputs import on_host
@@ -217,8 +218,8 @@ class Result:
             work = "settled; the engine counts no supersteps"
         types = {name: str(values.dtype).removeprefix("torch.") for name, values in self.answers.items()}
         answers = ", ".join(f"{name} {types[name]}{list(values.shape)}" for name, values in self.answers.items())
-        notable = {name: 1000 * seconds for name, seconds in self.seconds.items() if seconds >= 5e-5}
-        times = ", ".join(f"{name} {milliseconds:.3g} ms" for name, milliseconds in notable.items())
+        notable = {name: value for name, value in self.seconds.items() if value >= 5e-5}
+        times = ", ".join(f"{name} {seconds(value)}" for name, value in notable.items())
         checked = "" if self.validation is None else f"\n  checked against {self.validation['against']}"
         return (
             f"Result: {cell.labels['algorithm']} on {graph.name!r} ({graph.num_vertices:,} vertices, "

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.api import EdgeReduce, Expression, Program, constant, mutable, reads
+from harness.api import EdgeReduce, Expression, Program, constant, mutable, reads, walk
+
+_UNBOUNDED = ("div", "log", "exp", "pow", "sqrt")  # operators whose result may be infinite or undefined
 
 
 @dataclass(frozen=True)
@@ -34,35 +36,46 @@ def of_constants(program: Program, node: Expression) -> bool:
     return _spaces(node) <= {"edge", "dst"} and not any(mutable(program, name) for _, name in reads(node))
 
 
+def _constant(program: Program, node: Expression) -> bool:
+    """Return whether a value of an edge or its ends is constant during a run."""
+    return _spaces(node) <= {"edge", "src", "dst"} and not any(mutable(program, name) for _, name in reads(node))
+
+
 def of_source(node: Expression) -> bool:
     """Return whether a value depends only on the source."""
     return _spaces(node) <= {"src"}
 
 
-def factors(program: Program, node: Expression, *, vectors: bool = False) -> Product | None:
+def factors(program: Program, node: Expression, *, vectors: bool = False, masked: bool = False) -> Product | None:
     """Return a message as a coefficient times a dense value; None if it is not such a product.
 
-    ``vectors``: allow coefficients that are not scalars.
+    ``vectors``: allow coefficients that are not scalars. ``masked``: some edges send nothing. A product multiplies the
+    dense value by 0 there, so it must be finite at every source: what is constant belongs to the coefficient, and a
+    message that divides by changing values is no such product.
     """
-    if of_source(node):
+    if masked and (vectors or not node.shape) and _constant(program, node):
+        return Product(node, constant(1.0))
+    if of_source(node) and not (masked and any(one.op in _UNBOUNDED for one in walk(node))):
         return Product(constant(1.0), node)
     if (vectors or not node.shape) and of_constants(program, node):
         return Product(node, constant(1.0))
     if node.op == "neg":
-        inner = factors(program, node.args[0], vectors=vectors)
+        inner = factors(program, node.args[0], vectors=vectors, masked=masked)
         return None if inner is None else Product(inner.coefficient, -inner.dense)
     if node.op == "where" and node.args[2].op == "const" and node.args[2].attribute == 0.0:
         condition, taken, _ = node.args
-        inner = factors(program, taken, vectors=vectors)
+        inner = factors(program, taken, vectors=vectors, masked=True)
         if inner is None or condition.shape or not of_constants(program, condition):
             return None
         either = (condition, inner.coefficient, constant(0.0))
         return Product(Expression("where", either, shape=inner.coefficient.shape), inner.dense)
     if node.op in ("mul", "div"):
-        left, right = (factors(program, side, vectors=vectors) for side in node.args)
+        left, right = (factors(program, side, vectors=vectors, masked=masked) for side in node.args)
         if left is None or right is None:
             return None
         if node.op == "div":
+            if masked and any(True for _ in reads(right.dense)):
+                return None
             return Product(left.coefficient / right.coefficient, left.dense / right.dense)
         return Product(left.coefficient * right.coefficient, left.dense * right.dense)
     return None

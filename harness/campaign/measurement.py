@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 # Each check of the interval may stop at one that is narrow by chance, so checks become rarer.
 _FIRST_LOOK, _GROWTH = FEWEST_SAMPLES, 1.5
 _MOST_SAMPLES = 1000
+_UNTIMED = 10  # budgets that resets of the engine and readings of its answers may take
 _WARM_UP_STEPS = 2  # both sides of a bipartite graph
 # Below this, a disturbance cannot be distinguished from the system's own work and the granularity of its clock.
 _DISTURBING_CORES = 0.2
@@ -35,12 +37,13 @@ Stop = Literal["precise", "budget", "count"]
 @dataclass(frozen=True)
 class Timing:
     """Every sample in seconds, their median with its interval, why sampling stopped, and the statistics of the last
-    run."""
+    run; ``reset_s``: the seconds of the shortest reset before a run."""
 
     samples: list[float]
     interval: Interval
     stopped: Stop
     statistics: RunStatistics
+    reset_s: float = 0.0
 
     def plain(self) -> dict[str, Any]:
         """Return the ``solve`` field of a record."""
@@ -74,35 +77,42 @@ def measure_engine(
 
     ``look`` is called after every timed run, outside the clock; ``warmed`` once after the warm-up.
 
-    There are at least ``measure.repetitions`` samples, and sampling stops once the interval is narrow enough or the
-    budget is spent. Only the hard cap ``measure.cap_s`` ends it earlier, see :func:`_enough`. Stopping at a narrow
-    interval favours intervals that are narrow by chance; the intervals are wide enough to allow for that. Of 600
-    simulated cells of 10 ms for each of four log-normal spreads (1, 3, 10 and 30 %), 97 to 99 % of the intervals
-    contained the true median.
+    There are at least ``measure.repetitions`` samples, and sampling stops once the interval is narrow enough, the
+    budget is spent, or resets and readings between runs have taken ten times the budget. Only the hard cap
+    ``measure.cap_s`` ends it earlier, see :func:`_enough`. Stopping at a narrow interval favours intervals that are
+    narrow by chance; the intervals are wide enough to allow for that. Of 600 simulated cells of 10 ms for each of four
+    log-normal spreads (1, 3, 10 and 30 %), 97 to 99 % of the intervals contained the true median.
     """
     checked = guarded(engine)
     with phases("warm_up"):
         _warm_up(checked, inputs, max_supersteps, measure.warmup_s, start)
         warmed()
     samples: list[float] = []
+    reset_s = math.inf
     stopped: Stop | None = None
     next_look = _FIRST_LOOK
+    began = clock.perf_counter()
     gc.collect()
     gc.disable()
     try:
         while stopped is None:
             with phases("reset"):
+                resetting = clock.perf_counter()
                 reset(engine, inputs, start)
+                reset_s = min(reset_s, clock.perf_counter() - resetting)
             seconds, statistics = checked.timed_run(max_supersteps)
             samples.append(seconds)
             with phases("read"):
                 look(statistics)
             stopped = _enough(samples, measure, look=len(samples) >= next_look)
+            untimed = clock.perf_counter() - began - sum(samples)
+            if stopped is None and len(samples) >= measure.repetitions and untimed > _UNTIMED * measure.budget_s:
+                stopped = "budget"
             if len(samples) >= next_look:
                 next_look = int(len(samples) * _GROWTH)
     finally:
         gc.enable()
-    return Timing(samples, median_interval(samples), stopped, statistics)
+    return Timing(samples, median_interval(samples), stopped, statistics, reset_s)
 
 
 def marks_of(

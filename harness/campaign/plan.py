@@ -152,7 +152,7 @@ def plan_sweep(configurations: Iterable[tuple[Sequence[str], Mapping[str, Any]]]
         for cell, rounds, on_demand, requested in cells
         if turn <= rounds
     ]
-    once = {cell.key(machine): (cell, *rest) for cell, *rest in reversed(interleaved)}
+    once = {cell.key(machine): (cell, requested, spare) for cell, requested, spare in reversed(interleaved)}
     identity, output = _identity(first, [cell for cell, *_ in cells]), Path(first["output"]).expanduser()
     folder = output / identity
     return Plan(

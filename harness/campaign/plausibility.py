@@ -1,4 +1,4 @@
-"""Implausible times: the answer arrives late, is cached, or is too fast for the device.
+"""Implausible times: the answer arrives late, is cached, made before the run, or is too fast for the device.
 
 The checks detect accidents: an asynchronous framework, a cache of results, a replaced clock.
 """
@@ -35,6 +35,9 @@ _MOST_KEPT = 2
 # Edges per second that no device reaches. A core at 5 GHz that adds 32 float32 numbers per cycle adds 1.6e11 per
 # second; a GPU whose second-level cache delivers 16 TB/s reads 4e12 edges of 4 bytes.
 _EDGES_PER_SECOND_OF_CORE, _EDGES_PER_SECOND_OF_GPU = 1.6e11, 4e12
+
+# A reset that copies and converts inputs and state reaches this rate easily.
+_BYTES_PER_SECOND_OF_RESET, _MORE_RESETS = 1e8, 2
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,27 @@ class Witness:
 def implausible(seconds: float, expected_s: float) -> bool:
     """Return whether ``seconds`` is much more than expected."""
     return seconds > FACTOR * expected_s and seconds - expected_s > LEAST_S
+
+
+def worked_before(reset_s: float, median_s: float, size: int, reset: Callable[[], object]) -> str:
+    """Return a reason if setting ``size`` bytes of inputs and state takes much longer than the run itself; else "".
+
+    ``reset_s``: the seconds of the shortest reset. ``reset``: reset the engine once more; it is called twice if that
+    took long, since the first reset to new inputs may convert them.
+    """
+    expected = median_s + size / _BYTES_PER_SECOND_OF_RESET
+    for _ in range(_MORE_RESETS):
+        if not implausible(reset_s, expected):
+            return ""
+        began = clock.perf_counter()
+        reset()
+        reset_s = min(reset_s, clock.perf_counter() - began)
+    if not implausible(reset_s, expected):
+        return ""
+    return (
+        f"reset() to the start takes {reset_s:.3g} s before a run of {median_s:.3g} s, though inputs and state have "
+        f"{size:,} bytes: work of the run is done outside of the timed part; move it to run()"
+    )
 
 
 def too_fast(seconds: float, edges: int, device: Device) -> str:

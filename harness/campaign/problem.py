@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -17,6 +17,7 @@ from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Pro
 from harness.language.errors import authored
 from harness.language.evaluation import concrete
 from harness.language.initial_state import check_inputs, note_checked
+from harness.language.program import Property
 from harness.language.results_once import with_results
 from harness.language.warm import WarmStart, kept_properties
 from harness.plugins import Registry
@@ -61,9 +62,16 @@ class Problem:
     @property
     def answer_bytes(self) -> int:
         """The bytes of the properties that validation needs, in float32."""
+        return self._bytes([self.program.properties[name] for name in self.validated])
+
+    @property
+    def state_bytes(self) -> int:
+        """The bytes of all inputs and changing properties, in float32."""
+        return self._bytes(self.program.properties.values())
+
+    def _bytes(self, properties: Iterable[Property]) -> int:
         counts = {"vertex": self.graph.num_vertices, "edge": self.graph.num_edges, "graph": 1}
-        found = [self.program.properties[name] for name in self.validated]
-        return sum(4 * counts[prop.place] * math.prod(concrete(prop.shape, self.features)) for prop in found)
+        return sum(4 * counts[prop.place] * math.prod(concrete(prop.shape, self.features)) for prop in properties)
 
 
 def set_problem(

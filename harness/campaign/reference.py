@@ -197,7 +197,7 @@ def _varied(problem: Problem) -> Answer:
     from harness.language.reference import ReferenceRun
 
     run = ReferenceRun(problem.program, problem.graph, problem.features)
-    run.reset(varied_inputs(problem.program, problem.graph, problem.inputs))
+    run.reset(varied_inputs(problem.program, problem.graph, problem.features, problem.inputs))
     run.run(min(CHECKED_SUPERSTEPS, problem.max_supersteps))
     return Answer({name: run.values(name) for name in problem.program.outputs}, "the float64 reference, other inputs")
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.campaign.plausibility import Repetition, Witness, too_fast
+from harness.campaign.measurement import reset
+from harness.campaign.plausibility import Repetition, Witness, too_fast, worked_before
 from harness.campaign.reference import varied_answer
 from harness.campaign.variation import Varied, varied_run
 from harness.campaign.verdict import verdict
@@ -55,11 +56,16 @@ def gather(
     varied = None
     if problem.start is None:
         varied = varied_run(
-            engine, problem.program, problem.graph, problem.inputs, problem.max_supersteps, timing, sample,
+            engine, problem.program, problem.graph, problem.features, problem.inputs, problem.max_supersteps, timing,
+            sample,
             in_order=bool(cell.validate and edge_steps(problem.program)),
         )  # fmt: skip
     fast = too_fast(min(timing.samples), timing.statistics.edges, cell.device)
-    reasons = [late, fast, varied.slow if varied is not None else ""]
+    before = worked_before(
+        timing.reset_s, timing.interval.median, problem.state_bytes,
+        lambda: reset(engine, problem.inputs, problem.start),
+    )  # fmt: skip
+    reasons = [late, before, fast, varied.slow if varied is not None else ""]
     return Evidence(tuple(witness.differing), witness.sample, varied, "; ".join(filter(None, reasons)))
 
 

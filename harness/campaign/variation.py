@@ -25,6 +25,7 @@ from harness.graph.slices import equal_in_slices
 from harness.language.algorithm import Inputs
 from harness.language.initial_state import note_checked
 from harness.language.replay import Told
+from harness.language.results_once import with_results
 from harness.language.warm import kept_properties
 
 if TYPE_CHECKING:
@@ -59,14 +60,27 @@ class Varied:
     orders: tuple[Told, ...] = ()
 
 
-def varied_inputs(program: Program, graph: Graph, inputs: Inputs, attempt: int = 0) -> Inputs:
+def varied_inputs(program: Program, graph: Graph, features: int, inputs: Inputs, attempt: int = 0) -> Inputs:
     """Return inputs of the same shapes with other contents: new read-only arrays for what differs.
 
     The rows of vertex inputs are rotated among the vertices (of each side of a bipartite graph), all by the same
     amount, so that every row stays valid. If that changes nothing, the rows of edge inputs are rotated; if that changes
     nothing either, run-time parameters are reduced by a few per cent. A program without any gets equal contents in new
-    arrays. ``attempt`` selects different contents.
+    arrays. ``attempt`` selects different contents. Results of stages that run once are computed from the new inputs.
     """
+    results = {name for stage in program.setup for name in stage.writes}
+    given = Inputs({name: one for name, one in inputs.properties.items() if name not in results}, inputs.parameters)
+    found = _varied(program, graph, given, attempt)
+    if results:
+        complete = with_results(program, graph, features, found)
+        fresh = {name: frozen(np.asarray(complete.properties[name])) for name in results}
+        found = Inputs(MappingProxyType({**found.properties, **fresh}), found.parameters)
+    note_checked(program, found)  # the same rows, and results of them
+    return found
+
+
+def _varied(program: Program, graph: Graph, inputs: Inputs, attempt: int) -> Inputs:
+    """Return given inputs with other contents."""
     sides = (0, graph.num_vertices) if graph.bipartite is None else (0, graph.bipartite[0], graph.num_vertices)
     for place, bounds in (("vertex", sides), ("edge", (0, graph.num_edges))):
         made = {
@@ -76,9 +90,7 @@ def varied_inputs(program: Program, graph: Graph, inputs: Inputs, attempt: int =
         moved = {name: one for name, one in made.items() if one is not inputs.properties[name]}
         if any(not equal_in_slices(one, inputs.properties[name]) for name, one in moved.items()):
             changed = {name: frozen(one) for name, one in moved.items()}
-            found = Inputs(MappingProxyType({**inputs.properties, **changed}), inputs.parameters)
-            note_checked(program, found)  # the same rows
-            return found
+            return Inputs(MappingProxyType({**inputs.properties, **changed}), inputs.parameters)
     share = 1 - _STEP * (attempt + 1)
     return read_only(Inputs(inputs.properties, {name: value * share for name, value in inputs.parameters.items()}))
 
@@ -94,8 +106,8 @@ def _rotated(array: NDArray[Any], bounds: tuple[int, ...], by: int) -> NDArray[A
 
 
 def varied_run(
-    engine: GuardedEngine, program: Program, graph: Graph, inputs: Inputs, max_supersteps: int, timing: Timing,
-    sample: Sample | None = None, *, in_order: bool = False,
+    engine: GuardedEngine, program: Program, graph: Graph, features: int, inputs: Inputs, max_supersteps: int,
+    timing: Timing, sample: Sample | None = None, *, in_order: bool = False,
 ) -> Varied:  # fmt: skip
     """Run on other inputs: some supersteps for their answer, in total up to 16 for the time.
 
@@ -108,7 +120,7 @@ def varied_run(
     first: Varied | None = None
     slow = ""
     for attempt in range(_ATTEMPTS):
-        given = varied_inputs(program, graph, inputs, attempt)
+        given = varied_inputs(program, graph, features, inputs, attempt)
         # The first run may be slow because other cells use the device.
         with engine.use.alone() if attempt else nullcontext():
             found = _run_on(engine, program, given, max_supersteps, timing, sample)

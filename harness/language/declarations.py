@@ -9,11 +9,15 @@ from harness.language.wellformed import check_name
 
 
 class Declarations(dict[str, Property]):
-    """Properties by name: built-in ones, declared ones, and temporaries that stages write."""
+    """Properties by name: built-in ones, declared ones, and temporaries that stages write.
+
+    ``once``: the temporaries that stages which run once have written; they may be the start of others.
+    """
 
     def __init__(self) -> None:
         super().__init__({name: Property(name, "vertex", (), role="builtin") for name in BUILTIN_VERTEX})
         self.update({name: Property(name, "graph", (), role="builtin") for name in BUILTIN_GRAPH})
+        self.once: set[str] = set()  # results of stages that run once
 
     def declare(
         self, name: str, place: Place, shape: Shape | Dimension, dtype: type, start: str | float | None,
@@ -51,7 +55,7 @@ class Declarations(dict[str, Property]):
         if isinstance(start, str):
             other = self.get(start)
             same = other is not None and (other.place, other.shape, other.dtype) == wanted
-            if other is None or not same or other.role == "temporary":
+            if other is None or not same or (other.role == "temporary" and start not in self.once):
                 raise LanguageError(
                     f"property {name!r} starts as {start!r}, which is not a declared {wanted[0]} {wanted[2]} of "
                     f"shape {wanted[1]}; declare it before"

@@ -29,6 +29,7 @@ from harness.language.program import (
     GraphReduce,
     Norm,
     Output,
+    Place,
     Program,
     Reducer,
     Stage,
@@ -69,6 +70,8 @@ class ProgramBuilder:
         self._control = Control()
         self._guard: _Guard | None = None
         self._once: ProgramBuilder | None = None
+        self._runs_once = False
+        self._after_stages = False  # the control was declared after stages
 
     @property
     def once(self) -> Once:
@@ -76,6 +79,7 @@ class ProgramBuilder:
         if self._once is None:
             self._once = ProgramBuilder(self.name, self.line)
             self._once._properties = self._properties
+            self._once._runs_once = True
         return Once(self._once)
 
     # properties -------------------------------------------------------------------------------------------------
@@ -154,7 +158,7 @@ class ProgramBuilder:
                 if guard is not None:
                     value = where(guard, value, IDENTITY[reduce])
                 first = None if initial is None else initial_factor(self._properties, initial, reduce, value, line)
-                self._properties.write(into, "vertex", value, line)
+                self._write(into, "vertex", value, line)
                 self._note_written(into)
                 if along == "out":
                     self._outward.append(len(self._stages))
@@ -206,7 +210,7 @@ class ProgramBuilder:
                     value = where(guard, value, read("v", name, prop.shape, prop.dtype))
                 values.append((name, value))
             for name, value in values:
-                self._properties.write(name, "vertex", value, line)
+                self._write(name, "vertex", value, line)
             self._stages.append(VertexStep(name_of(function), tuple(values), line))
             return function
 
@@ -222,7 +226,7 @@ class ProgramBuilder:
             value = self._value(function, "vertex")
             line = line_of(function)
             require_float(value, function.__name__, line)
-            self._properties.write(into, "graph", value, line)
+            self._write(into, "graph", value, line)
             self._guard = None
             self._stages.append(GraphReduce(name_of(function), into, reduce, value, line))
             return function
@@ -255,8 +259,8 @@ class ProgramBuilder:
         self._limit(supersteps)
         self._control = Control(supersteps, False, None, False, self._control.alternate)
 
-    @staticmethod
-    def _limit(supersteps: int) -> None:
+    def _limit(self, supersteps: int) -> None:
+        self._after_stages = bool(self._stages)
         if not isinstance(supersteps, int) or isinstance(supersteps, bool) or supersteps < 1:
             raise LanguageError(f"the number of supersteps is a positive int, not {supersteps!r}")
 
@@ -325,6 +329,12 @@ class ProgramBuilder:
     def _trace(self, function: Function, kind: str) -> Any:
         if not inspect.isfunction(function):
             raise LanguageError(f"a stage or a guard is a plain function, not {function!r}")
+        if self._after_stages:
+            raise LanguageError(
+                f"{function.__name__} follows repeat() or until_settled(), but every superstep runs it, as it does the "
+                "stages before: there are no final stages. Declare it before them",
+                line_of(function),
+            )
         allowed = ARGUMENTS[kind]
         arguments = []
         for name in inspect.signature(function).parameters:
@@ -378,6 +388,17 @@ class ProgramBuilder:
             )
         return condition
 
+    def _write(self, name: str, place: Place, value: Expression, line: SourceLine) -> None:
+        """Record that a stage writes a property."""
+        if self._runs_once and name in self._properties and self._properties[name].role in ("input", "state"):
+            raise LanguageError(
+                f"{name!r} is declared; the result of a stage that runs once is a new property: remove its declaration",
+                line,
+            )
+        self._properties.write(name, place, value, line)
+        if self._runs_once:
+            self._properties.once.add(name)
+
     def _note_written(self, name: str) -> None:
         if self._guard is not None:
             self._guard.written.add(name)
@@ -389,7 +410,7 @@ class ProgramBuilder:
         while name in self._properties:
             number += 1
             name = f"{base}_{number}"
-        self._properties.write(name, "vertex", condition, line_of(function))
+        self._write(name, "vertex", condition, line_of(function))
         self._stages.append(VertexStep(name, ((name, condition),), line_of(function)))
         return read("v", name, (), "bool")
 

@@ -14,11 +14,12 @@ from harness.algorithms.pagerank import PageRank
 from harness.campaign.cell import Measure
 from harness.campaign.measurement import Timing
 from harness.campaign.plausibility import too_fast
+from harness.campaign.problem import inputs_of
 from harness.campaign.solve_window import wrong_clock
 from harness.campaign.variation import _rotated, varied_inputs, varied_run
 from harness.contract import Device, Phases, RunStatistics, Superstep
 from harness.graph import Graph
-from harness.language import Inputs, trace
+from harness.language import Algorithm, Inputs, K, trace
 from harness.records.statistics import median_interval
 from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
 from tests.campaign.test_guarded_engine import Right
@@ -116,6 +117,18 @@ class RemembersByInputs(Working):
         return statistics
 
 
+class WorksInReset(Working):
+    """Solves the problem when it is reset; a run looks the answer up."""
+
+    def reset(self, inputs, state=None):
+        super().reset(inputs, state)
+        self.clock.now += 1.0
+
+    def run(self, max_supersteps):
+        self.clock.now += 1e-5
+        return Right.run(self, max_supersteps)
+
+
 class Undercounts(Working):
     """Takes two supersteps where one is allowed, and reports one."""
 
@@ -146,6 +159,7 @@ class Decays(Working):
 IMPLAUSIBLE = {
     Asynchronous: "run() returns before the work is done; wait for it in run()",
     RemembersByInputs: "10 supersteps on other inputs took 0.1 s, and 1e-06 s were expected from the timed runs",
+    WorksInReset: "reset() to the start takes 1 s before a run of 1.1e-05 s, though inputs and state have",
     Instant: "per second; 1 cores cannot exceed 1.6e+11",
 }
 
@@ -179,6 +193,35 @@ def test_an_honest_engine_is_plausible_and_its_samples_are_those_of_the_work(rec
     record = record_of(Working)
     assert (record["outcome"], record["reason"]) == ("ok", "")
     assert record["solve"]["samples"] == pytest.approx([10 * SUPERSTEP_S] * len(record["solve"]["samples"]), rel=1e-3)
+
+
+def test_a_conversion_at_the_first_reset_does_not_count(record_of, clock):  # noqa: F811
+    """With one repetition the engine is reset again; only resets that are slow every time count."""
+
+    class Converts(Working):
+        resets = 0
+
+        def reset(self, inputs, state=None):
+            super().reset(inputs, state)
+            Converts.resets += 1
+            self.clock.now += 5.0 * (Converts.resets == 1)
+
+    measure = Measure(repetitions=1, budget_s=1e-6, warmup_s=0.0)
+    assert record_of(Converts, measure=measure)["outcome"] == "ok"
+    assert record_of(WorksInReset, measure=measure)["outcome"] == "implausible"
+
+
+def test_long_resets_end_the_measurement(record_of, clock):  # noqa: F811
+    class Slow(Working):
+        resets = 0
+
+        def reset(self, inputs, state=None):
+            super().reset(inputs, state)
+            Slow.resets += 1
+            self.clock.now += 0.5
+
+    found = record_of(Slow, measure=Measure(repetitions=7, budget_s=0.3, warmup_s=0.0))
+    assert (len(found["solve"]["samples"]), found["solve"]["stopped"]) == (7, "budget")
 
 
 def test_a_pause_in_one_run_on_other_inputs_does_not_count(record_of, clock):  # noqa: F811
@@ -232,7 +275,7 @@ def test_other_inputs_have_the_same_shapes_and_other_contents(vertices, features
     graph = Graph.from_edges(*edges, name="star", bipartite=(1, vertices - 1) if bipartite else None)
     start = np.arange(vertices * features, dtype=np.float32).reshape(vertices, features)
     inputs = Inputs({"teleport": start}, {"damping": 0.85})
-    other = varied_inputs(trace(PageRank()), graph, inputs, attempt)
+    other = varied_inputs(trace(PageRank()), graph, features, inputs, attempt)
     found = other.properties["teleport"]
     assert (found.shape, found.dtype) == (start.shape, start.dtype)
     assert not np.shares_memory(found, start)
@@ -246,7 +289,7 @@ def test_other_inputs_keep_the_arrays_that_do_not_differ():
     graph = Graph.from_edges([0, 1], [1, 0], weights=[1.0, 2.0], name="pair")
     seed, known = np.array([[1.0], [2.0]], np.float32), np.array([True, True])
     given = Inputs({"seed": seed, "labelled": known, "weight": np.ones(2, np.float32)}, {})
-    found = varied_inputs(trace(LabelPropagation()), graph, given).properties
+    found = varied_inputs(trace(LabelPropagation()), graph, 1, given).properties
     assert found["weight"] is given.properties["weight"]
     assert not found["seed"].flags.writeable
 
@@ -267,7 +310,7 @@ def test_fewer_supersteps_on_other_inputs_are_timed_if_they_are_long(superstep_s
     samples = [20 * superstep_s] * 7
     statistics = RunStatistics(False, [Superstep(2, 2, "pull")] * 20)
     timing = Timing(samples, median_interval(samples), "count", statistics)
-    assert varied_run(engine, program, graph, given, 20, timing).slow == ""
+    assert varied_run(engine, program, graph, 1, given, 20, timing).slow == ""
     assert taken == runs
 
 
@@ -308,3 +351,36 @@ def test_rows_are_rotated_within_their_side(bounds, by):
     array = np.arange(14).reshape(7, 2)
     expected = [np.roll(array[low:high], by, axis=0) for low, high in pairwise(bounds)]
     np.testing.assert_array_equal(_rotated(array, bounds, by), np.concatenate(expected))
+
+
+class Walks(Algorithm):
+    """Walks that choose an edge by its share of the weights of their vertex."""
+
+    name = "walks"
+
+    def build(self, p):
+        p.vertex("start", K)
+        p.vertex("share", K, start="start")
+        p.once.over_edges(into="strength", reduce="sum", along="out")(lambda edge: 1.0)
+        p.over_edges(into="arriving", reduce="sum")(lambda src: src.share / src.strength)
+        p.over_vertices(lambda v: {"share": v.arriving})
+        p.repeat(3)
+        p.output("share", bound=1e-5)
+
+    def prepare_graph(self, graph):
+        return graph.both_directions()
+
+    def inputs(self, graph, features):
+        return Inputs({"start": np.eye(graph.num_vertices, features, dtype=np.float32)})
+
+
+def test_other_inputs_have_their_own_results_of_stages_that_run_once():
+    """Degrees stay with their vertices; rotated ones would be 0 at vertices that have edges."""
+    algorithm = Walks()
+    graph = algorithm.prepare_graph(Graph.from_edges([0, 0, 0, 1], [1, 2, 3, 2], name="tree"))
+    program = trace(algorithm)
+    inputs = inputs_of(algorithm, program, graph, 2)
+    found = varied_inputs(program, graph, 2, inputs)
+    assert not np.array_equal(found.properties["start"], inputs.properties["start"])
+    assert found.properties["strength"].tolist() == inputs.properties["strength"].tolist() == [3.0, 1.0, 0.0, 0.0]
+    assert not found.properties["strength"].flags.writeable

@@ -7,14 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from engines.libraries.products import as_product
 from engines.libraries.schedules import ScipySchedule
 from engines.libraries.scipy_engine import ScipyEngine
 from harness.algorithms.manifold_ranking import ManifoldRanking
 from harness.algorithms.pagerank import PageRank
+from harness.campaign.problem import inputs_of
 from harness.contract import Device, Phases
 from harness.graph import Graph
 from harness.graph.generators import rmat
-from harness.language import trace
+from harness.language import Algorithm, Inputs, K, trace, where
+from harness.language.reference import ReferenceRun
 
 CPU = Device(threads=1)
 
@@ -77,3 +80,62 @@ def test_edge_properties_are_reordered_on_a_device_as_on_the_host():
     for name, array in inputs.properties.items():
         for found in values:
             np.testing.assert_array_equal(found[name], array, strict=True)
+
+
+class WeightedWalks(Algorithm):
+    """Walks that choose an edge by its share of the weights of their vertex, which is 0 without out-edges."""
+
+    name = "weighted_walks"
+
+    def build(self, p):
+        p.edge("weight")
+        p.vertex("start", K)
+        p.vertex("share", K, start="start")
+        p.once.over_edges(into="strength", reduce="sum", along="out")(lambda edge: edge.weight)
+        p.over_edges(into="arriving", reduce="sum")(lambda src, edge: edge.weight / src.strength * src.share)
+        p.over_vertices(lambda v: {"share": v.arriving})
+        p.repeat(3)
+        p.output("share", bound=1e-5)
+
+    def prepare_graph(self, graph):
+        return graph.both_directions()
+
+    def inputs(self, graph, features):
+        return Inputs({"start": np.eye(graph.num_vertices, features, dtype=np.float32)})
+
+
+def test_edges_that_send_nothing_are_not_multiplied_by_undefined_values():
+    """The copies of edges in the other direction begin at vertices without a strength: weight / 0."""
+    algorithm = WeightedWalks()
+    graph = algorithm.prepare_graph(rmat(scale=7, edge_factor=4, max_weight=4))
+    program = trace(algorithm)
+    inputs = inputs_of(algorithm, program, graph, 3)
+    assert (inputs.properties["strength"] == 0).any()
+    engine, reference = ScipyEngine(ScipySchedule()), ReferenceRun(program, graph, 3)
+    engine.prepare(program, graph, 3, CPU, Phases())
+    assert engine.products
+    for one in (engine, reference):
+        one.reset(inputs)
+        one.run(3)
+    np.testing.assert_allclose(engine.values("share"), reference.values("share"), rtol=1e-5, atol=1e-7)
+
+
+def test_a_message_that_divides_by_changing_values_is_no_product_where_edges_send_nothing():
+    def build(divisor):
+        class Divided(WeightedWalks):
+            def build(self, p):
+                p.vertex("start", K)
+                p.vertex("share", K, start="start")
+                p.edge("taken", dtype=bool)
+                p.over_edges(into="arriving", reduce="sum")(
+                    lambda src, edge: where(edge.taken, src.share / divisor(src), 0.0)
+                )
+                p.over_vertices(lambda v: {"share": v.arriving})
+                p.repeat(3)
+                p.output("share", bound=1e-5)
+
+        return trace(Divided())
+
+    changing, constant = build(lambda src: src.share + 1.0), build(lambda src: src.out_degree)
+    assert isinstance(as_product(changing, changing.stages[0]), str)
+    assert not isinstance(as_product(constant, constant.stages[0]), str)

@@ -10,6 +10,7 @@ from harness.campaign.problem import inputs_of
 from harness.graph import Graph
 from harness.language import Algorithm, Inputs, InvalidInput, K, LanguageError, trace
 from harness.language.program import describe
+from harness.language.reference import ReferenceRun
 from harness.language.results_once import refuse_changed_graph, with_results
 from tests.language.programs import program_of
 
@@ -100,7 +101,8 @@ def simple(p):
         (lambda p: p.once.over_vertices(lambda v: {"y": v.x}), "'x' has no value"),
         (lambda p: p.once.over_vertices(lambda v: {"y": v.sum}), "'sum' has no value"),
         (lambda p: p.once.over_edges(into="sum", reduce="sum")(lambda edge: 1.0), "writes 'sum', which is a state or"),
-        (lambda p: p.once.over_vertices(lambda v: {"x": v.out_degree}), "writes 'x', which is a state or"),
+        (lambda p: p.once.over_vertices(lambda v: {"x": v.out_degree}), "'x' is declared; the result of a stage"),
+        (lambda p: (p.vertex("y"), p.once.over_vertices(lambda v: {"y": v.out_degree})), "remove its declaration"),
     ],
 )
 def test_what_does_not_exist_before_the_run_is_refused(stage, words):
@@ -111,6 +113,30 @@ def test_what_does_not_exist_before_the_run_is_refused(stage, words):
     with pytest.raises(LanguageError, match=words) as met:
         program_of(build)
     assert met.value.where.file == __file__
+
+
+def test_a_result_may_be_the_start_of_a_state():
+    def build(p, self):
+        p.once.over_vertices(lambda v: {"first": 2.0 * v.out_degree})
+        p.vertex("y", start="first")
+        p.over_vertices(lambda v: {"y": v.y + 1.0})
+        p.repeat(1)
+        p.output("y", bound=1e-5)
+
+    program = program_of(build)
+    run = ReferenceRun(program, GRAPH, 1)
+    run.reset(with_results(program, GRAPH, 1, Inputs({})))
+    run.run(1)
+    np.testing.assert_allclose(run.values("y"), 2 * GRAPH.out_degrees + 1.0)
+
+
+def test_a_temporary_is_no_start():
+    def build(p, self):
+        simple(p)
+        p.vertex("y", start="sum")
+
+    with pytest.raises(LanguageError, match="starts as 'sum', which is not a declared vertex float"):
+        program_of(build)
 
 
 def test_updates_of_edges_are_refused():

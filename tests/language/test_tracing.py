@@ -411,3 +411,31 @@ def test_positions_of_the_user_survive_a_builder_used_by_hand():
     p.vertex("x", start=1.0)
     with pytest.raises(LanguageError, match=re.escape("available: degree, in_degree, out_degree, x.")):
         p.over_vertices(lambda v: {"x": v.entirely_else})
+
+
+@pytest.mark.parametrize("control", [lambda p: p.repeat(2), lambda p: p.until_settled(at_most=2)])
+def test_a_stage_after_the_control_is_refused(control):
+    """It would run in every superstep, like the stages before, and look like a final one."""
+
+    def build(p, self):
+        p.vertex("x", start=1.0)
+        p.over_vertices(lambda v: {"x": v.x + 1.0})
+        control(p)
+
+        @p.over_vertices
+        def scale(v):
+            return {"x": v.x / 2.0}
+
+    with pytest.raises(LanguageError, match=r"scale follows repeat\(\) or until_settled\(\)") as met:
+        program_of(build)
+    assert met.value.where.file == __file__
+
+
+def test_the_control_may_be_declared_first():
+    def build(p, self):
+        p.repeat(2)
+        p.vertex("x", start=1.0)
+        p.over_vertices(lambda v: {"x": v.x + 1.0})
+        p.output("x", bound=1e-5)
+
+    assert program_of(build).max_supersteps == 2
