@@ -179,3 +179,13 @@ def test_the_pages_are_read_as_they_are_written():
     checked = {*HARNESS, *MODULES, *PYTEST, *INSTALLS, *SITE, *CHECKS}
     assert checked == {command for command in COMMANDS if not elsewhere(command)}
     assert unknown_programs() == set()
+
+
+def test_a_preset_with_several_values_is_swept(folder, capsys):
+    (folder / "experiment" / "swept.yaml").write_text(block("example: swept preset"))
+    given = ["--config-dir", "FOLDER", "+experiment=swept", "algorithm=bfs", "graph=grid", "dry_run=true"]
+    assert application.main(given) == 0
+    shown = capsys.readouterr().out
+    assert "scipy" in shown
+    assert "onyx" in shown
+    assert f"{PLANNED_CELLS} of {PLANNED_CELLS} cells would be run" in shown  # of four
