@@ -12,7 +12,7 @@ from harness.contract import Device, No, Phases, Yes
 from harness.language.program import EdgeReduce, reads
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
-from tests.engines.covering import covering
+from tests.covering import covering
 from tests.engines.problems import LIBRARIES, PUSH, new_engine, outputs_of
 from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named
 

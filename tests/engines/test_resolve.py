@@ -28,7 +28,7 @@ from harness.lowering.accumulators import separated
 from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.log_products import products_as_sums
 from harness.options import options_in
-from tests.engines.covering import covering
+from tests.covering import covering
 from tests.engines.cuda_modules import DECLARED, VARIANTS, algorithms, pairs, problem, registry
 from tests.engines.problems import ALGORITHMS, new_engine, program, small
 
