@@ -77,7 +77,12 @@ TASKS = {  # a preset: its reduced settings, the metrics in its table, and their
     "roads": (["graph=grid", "graph.rows=32", "graph.columns=32"], {"reached": (0.7, 1.0), "farthest": (20.0, 99.0)}),
 }
 LINEAR = ("ranking", "multimodal")  # tasks whose programs are sparse matrix products
-MEASURED_ELSEWHERE = (*LINEAR, "ratings", "stereo")  # their algorithms' tests check the quality of the same tasks
+MEASURED_ELSEWHERE = (
+    *LINEAR,
+    "ratings",
+    "stereo",
+    "denoising",
+)  # their algorithms' tests check the quality of the same tasks
 
 
 @pytest.mark.parametrize("name", sorted(TASKS))
