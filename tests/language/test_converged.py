@@ -20,6 +20,7 @@ from harness.language.converged import FIXED_POINT, METHOD, expected_answer
 from harness.language.criterion import PROPAGATED_SHARE
 from harness.language.evaluation import Evaluator
 from harness.language.reference import ReferenceRun
+from harness.language.residual import distances
 from harness.language.rounding import UNIT
 from harness.language.validation import compare
 from tests.covering import covering
@@ -239,3 +240,9 @@ def test_a_run_stopped_at_its_limit_is_compared_after_equally_many_supersteps():
     fewer.reset(inputs)
     fewer.run(2)
     assert not compare(program, {"rank": fewer.values("rank")}, answer.values, answer.allowances).ok
+
+
+def test_the_distance_from_a_value_that_is_not_finite_is_zero():
+    exact = {"x": np.array([1.0, np.inf, np.inf, 2.0])}
+    found = distances(exact, {"x": np.array([np.inf, np.inf, 3.0, 2.5], np.float32)})
+    assert found["x"].tolist() == [0.0, 0.0, 0.0, 0.5]
