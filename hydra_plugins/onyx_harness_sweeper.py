@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import CachingConfigRepository
 from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -32,6 +33,7 @@ class OnyxSweeper(BasicSweeper):
     def sweep(self, arguments: list[str]) -> None:
         """Run the sweep of a command line. Raises SystemExit if a cell failed."""
         from harness.campaign.config_cache import Compositions
+        from harness.campaign.expansion import repository_of
         from harness.campaign.plan import plan_sweep
         from harness.campaign.resume import continued
         from harness.campaign.sweep import run_plan
@@ -42,8 +44,9 @@ class OnyxSweeper(BasicSweeper):
         loader = self.hydra_context.config_loader
         assert isinstance(loader, ConfigLoaderImpl)
         given = OverridesParser.create(config_loader=loader).parse_overrides(arguments)
-        jobs = continued(given, self.config.output) or list(self._jobs(loader, given))
-        compositions = Compositions(loader, self.config)
+        files = repository_of(loader, self.config)
+        jobs = continued(given, self.config.output) or list(self._jobs(loader, files, given))
+        compositions = Compositions(loader, self.config, files)
         plan = plan_sweep((job, compositions(job)) for job in jobs)
         run_plan(plan, None if self._runs_here() else self.launcher, self.max_batch_size)
 
@@ -53,12 +56,13 @@ class OnyxSweeper(BasicSweeper):
         job, callbacks = config.hydra.job, config.hydra.callbacks
         return isinstance(self.launcher, BasicLauncher) and not (job.env_set or job.env_copy or callbacks or job.chdir)
 
-    def _jobs(self, loader: ConfigLoaderImpl, given: list[Override]) -> Iterator[list[str]]:
+    def _jobs(
+        self, loader: ConfigLoaderImpl, files: CachingConfigRepository, given: list[Override]
+    ) -> Iterator[list[str]]:
         """Yield the overrides of every job, each swept preset with its own sweep parameters."""
         from harness.campaign.expansion import (
             linked_overrides,
             parameters,
-            repository_of,
             set_in_files,
             swept_presets,
             variants,
@@ -68,14 +72,14 @@ class OnyxSweeper(BasicSweeper):
         config: Any = self.config
         parser = OverridesParser.create(config_loader=loader)
         name, own = config.hydra.job.config_name, list(config.hydra.overrides.hydra)
-        presets = swept_presets(given, repository_of(loader, config), parameters(config)[0])
+        presets = swept_presets(given, files, parameters(config)[0])
         for lines in variants(given, presets):
             master = loader.load_configuration(name, [*own, *lines], RunMode.MULTIRUN) if presets else config
             params, linked = parameters(master)
             defaults = parser.parse_overrides([f"{key}={value}" for key, value in params.items()])
             swept = [one for one in given if one.is_sweep_override() and one not in presets]
             asked = [*parser.parse_overrides(lines), *swept]
-            overrides, links = with_defaults(asked, defaults, linked, set_in_files(loader, name, [*own, *lines]))
+            overrides, links = with_defaults(asked, defaults, linked, set_in_files(loader, files, name, [*own, *lines]))
             [jobs] = self.split_arguments(overrides, None)
             for job in jobs:
                 yield linked_overrides(job, links)

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from types import ModuleType
 
-from harness.lowering.cpu import module_source, modules
+from harness.lowering.cpu import executor, module_source, modules
 
 MODULES_OF_A_PROCESS = 200
 _LOOP = """
@@ -69,7 +69,11 @@ class Compiler:
 
 
 def install() -> None:
-    """Make engines load their modules through a compiler of this process; further calls do nothing."""
+    """Make engines load their modules through a compiler of this process; further calls do nothing.
+
+    Engines then start no processes that compile: they would copy the worker, and the workers keep all cores busy.
+    """
     if not isinstance(module_source.load_module, Compiler):
         module_source.load_module = Compiler()
+        executor.compile_beside = lambda kernels, processes: None
         atexit.register(module_source.load_module.close)

@@ -15,6 +15,8 @@ import pytest
 
 from harness.campaign import application, doctor, plan
 from harness.campaign.command_line import COMMANDS as COMMANDS_OF_THE_HARNESS
+from harness.campaign.configuration import configuration_folder
+from tests.covering import covering
 from tests.documented_commands import PAGES, ROOT, SHELL_BLOCK, documented_commands, segments, unknown_programs, words
 from tests.test_readme import block
 
@@ -34,6 +36,7 @@ ELSEWHERE = {
     "pytest --benchmark-compare=": "compares with a stored run, which is missing here",
     "pytest -p harness.conformance.plugin --engine gather": "the page's own engine; tests/conformance runs the suite",
 }
+PRESETS = {("+experiment", path.stem) for path in (configuration_folder() / "experiment").glob("*.yaml")}
 OUTSIDE = {"ziglang"}  # packages to install that are no extra of the project
 
 
@@ -43,6 +46,19 @@ def elsewhere(command):
 
 
 HARNESS = sorted(command for command in COMMANDS if command.startswith("onyx-harness") and not elsewhere(command))
+
+
+def settings(command):
+    """Return the words of a command, those with several values as one for each value: ``k=1,2`` as ``k=1``, ``k=2``.
+
+    The presets are left out; tests/campaign/test_presets.py composes all of them.
+    """
+    keyed = [(key, value) for key, _, value in (word.partition("=") for word in words(command))]
+    return {(key, one) for key, value in keyed for one in value.split(",") if (key, one) not in PRESETS}
+
+
+# Commands that together have every word of all of them; to compose and plan all takes a minute.
+EVERY_WORD = covering(HARNESS, settings)
 MODULES = sorted(command for command in COMMANDS if command.startswith("python") and not elsewhere(command))
 PYTEST = sorted(command for command in COMMANDS if command.startswith("pytest") and not elsewhere(command))
 INSTALLS = sorted(command for command in COMMANDS if re.match(r"(uv )?pip ", command))
@@ -73,7 +89,9 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("command", HARNESS)
+@pytest.mark.parametrize(
+    "command", [pytest.param(one, marks=() if one in EVERY_WORD else (pytest.mark.full,)) for one in HARNESS]
+)
 def test_a_command_of_the_harness_is_planned(capsys, monkeypatch, command):
     tried = {key: {"error": "not tried"} for key in doctor.TRIALS} | {"numba": {"version": "0"}}
     monkeypatch.setattr(doctor, "run_probe", lambda: tried)
@@ -173,6 +191,7 @@ def test_a_line_of_shell_code_is_split_into_commands(line, commands):
 
 def test_the_pages_are_read_as_they_are_written():
     assert len(HARNESS) > 15
+    assert set().union(*map(settings, EVERY_WORD)) == set().union(*map(settings, HARNESS))
     assert len(MODULES) > 15
     for start in ELSEWHERE:
         assert any(command.startswith(start) for command in COMMANDS), f"no page shows {start!r}: remove the entry"

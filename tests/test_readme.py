@@ -56,7 +56,9 @@ def test_the_quick_start_names_the_packages_functions():
     assert "constraints.txt" in block("quick start: test")
 
 
-@pytest.mark.parametrize("name", ["onyx", "gunrock", "tigr", "simdx", "scipy"])
+@pytest.mark.parametrize(
+    "name", ["onyx", "scipy", *(pytest.param(name, marks=pytest.mark.full) for name in ("gunrock", "tigr", "simdx"))]
+)
 def test_the_algorithm_runs_on_every_engine(example, name):
     algorithm = example("example: algorithm").HeatDiffusion()
     generator = np.random.default_rng(3)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
@@ -21,12 +21,11 @@ from hydra.core.default_element import ResultDefault
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException
-from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
 from harness.campaign.errors import CampaignError
-from harness.campaign.expansion import repository_of
+from harness.campaign.expansion import Copies
 from harness.plugins import closest
 
 _PRESETS = ("experiment",)  # groups whose files set values of the whole configuration
@@ -49,10 +48,10 @@ class _Composed:
 class Compositions:
     """Composes lists of overrides to plain configurations."""
 
-    def __init__(self, loader: ConfigLoaderImpl, master: DictConfig) -> None:
+    def __init__(self, loader: ConfigLoaderImpl, master: DictConfig, files: CachingConfigRepository) -> None:
         self._loader, self._master = loader, master
-        self._repository = repository_of(loader, master)
-        self._copies = _Copies(self._repository)
+        self._repository = files
+        self._copies = Copies(self._repository)
         self._parser = OverridesParser.create(config_loader=loader)
         self._parsed: dict[str, Override] = {}
         self._composed: dict[tuple[str, ...], _Composed] = {}
@@ -186,18 +185,6 @@ class Compositions:
         key = override.key_or_group
         changes = override.is_add() or override.is_force_add() or override.is_delete() or override.package is not None
         return not (changes or key.partition(".")[0] == "hydra" or self._group_exists(key))
-
-
-class _Copies(CachingConfigRepository):
-    """The files of another repository as copies: a composition changes the configurations that it merges."""
-
-    def __init__(self, files: CachingConfigRepository) -> None:
-        self.delegate, self.cache = files, {}
-
-    def load_config(self, config_path: str) -> ConfigResult | None:
-        """Return a copy of a file's configuration."""
-        loaded = self.delegate.load_config(config_path)
-        return None if loaded is None else replace(loaded, config=copy.deepcopy(loaded.config))
 
 
 def plain(config: DictConfig) -> dict[str, Any]:

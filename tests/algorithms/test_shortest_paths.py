@@ -164,6 +164,13 @@ def test_sources_that_do_not_fit_are_refused(algorithm, sources, words):
         algorithm(sources=sources).inputs(PAIR, 2)
 
 
+@pytest.mark.parametrize("least", [-1e-3, -1.0])
+def test_any_negative_length_is_refused(least):
+    graph = Graph.from_edges([0, 1], [1, 0], num_vertices=2, weights=np.array([1.0, least], np.float32), name="pair")
+    with pytest.raises(InvalidInput, match=f"negative weights, down to {least:g}"):
+        SSSP().inputs(graph, 1)
+
+
 def test_negative_lengths_and_empty_graphs_are_refused():
     with pytest.raises(InvalidInput, match="graph 'pair' has negative weights, down to -2"):
         SSSP().inputs(PAIR.with_weights([1, -2]), 1)

@@ -14,7 +14,7 @@ from harness.graph import Graph, GraphError
 from harness.graph.changes import correspondence
 from harness.graph.formats.uai import MarkovNetwork
 from harness.graph.generators import grid, random_ratings, rmat
-from harness.language import InvalidInput, K, minimum, trace
+from harness.language import InvalidInput, K, minimum, trace, where
 from harness.language.monotone import OneWay, one_way
 from harness.language.reference import ReferenceRun
 from harness.language.residual import residual
@@ -212,3 +212,23 @@ def test_other_vertices_restart():
     larger = problem("bfs", rmat(scale=8, edge_factor=6, max_weight=4), 2, "insert", 0.1)
     posed.new = larger.new
     assert posed.start({}).summary == "restarted: the number of vertices changed"
+
+
+def removed_by(condition):
+    """Return a program that keeps vertices where their number of neighbours meets a condition."""
+
+    def build(p, self):
+        p.vertex("alive", start=1.0)
+        p.over_edges(into="count", reduce="sum")(lambda src: src.alive)
+        p.over_vertices(lambda v: {"alive": where(condition(v.count), v.alive, 0.0)})
+        p.until_settled(at_most=10)
+        p.output("alive", bound=0.0)
+
+    return traced(build, "removed")
+
+
+def test_only_vertices_with_few_neighbours_peel():
+    assert one_way(removed_by(lambda count: count >= 2.0)).kind == "peels"
+    assert one_way(removed_by(lambda count: count > 2.0)).kind == "peels"
+    for condition in (lambda count: count < 2.0, lambda count: count <= 2.0):
+        assert "does not keep 'alive' where a sum is large enough" in one_way(removed_by(condition))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import linecache
 import os
 import subprocess
@@ -97,6 +98,15 @@ def test_another_process_loads_the_class_with_its_fields_and_what_it_uses():
     ], found.stderr
 
 
+@functools.cache
+def fingerprint_in_another_process():
+    """Return the fingerprint of the class of ``CELL``, computed by another process."""
+    program = (
+        "import sys; sys.path[:0] = ['.']\nfrom tests.api.test_class_files import *\nprint(keep_class(cell()['Walks']))"
+    )
+    return in_another_process(program).stdout.strip()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "same"),
     [
@@ -113,10 +123,7 @@ def test_another_process_loads_the_class_with_its_fields_and_what_it_uses():
 )
 def test_the_fingerprint_is_that_of_the_code_in_every_process(old, new, same):
     assert old in CELL
-    program = (
-        "import sys; sys.path[:0] = ['.']\nfrom tests.api.test_class_files import *\nprint(keep_class(cell()['Walks']))"
-    )
-    known = in_another_process(program).stdout.strip()
+    known = fingerprint_in_another_process()
     assert len(known) == 32
     assert (keep_class(cell(CELL.replace(old, new, 1), "<cell 7>")["Walks"]) == known) is same
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from harness.api import Algorithm, Device, Inputs, InvalidInput, LanguageError, ScheduleError
+from harness.graph import Graph
 from harness.language import K
 from harness.records import validate
 from onyx_harness import CampaignError, UnknownName, Unsupported, Variant, WrongAnswer, as_graph, run
@@ -272,3 +273,20 @@ def test_a_second_run_loads_no_other_kernel(monkeypatch):
 
 def test_a_graph_without_vertices_has_an_empty_answer():
     assert run("scipy", "pagerank", nx.DiGraph()).by_vertex() == {}
+
+
+class OneMore(Spread):
+    """Run on a graph with one more vertex."""
+
+    name = "one_more"
+
+    def prepare_graph(self, graph):
+        ends = np.arange(graph.num_vertices)
+        return Graph.from_edges(ends, ends + 1, num_vertices=graph.num_vertices + 1, name="one more")
+
+
+def test_values_of_vertices_of_another_graph_have_no_names():
+    result = run("scipy", OneMore, KARATE)
+    assert len(result.answer()) == KARATE.number_of_nodes() + 1
+    with pytest.raises(ValueError, match="has no value for each vertex of the graph"):
+        result.by_vertex()

@@ -23,6 +23,7 @@ from harness.campaign.problem import Problem
 from harness.contract import Device, Phases, RunStatistics
 from harness.graph.generators import grid, rmat
 from harness.language import trace
+from harness.language.warm import WarmStart
 from harness.records.statistics import Interval
 
 EXAMPLE = Path(__file__).parents[1] / "thirdparty"
@@ -267,3 +268,10 @@ def test_a_part_of_a_run_takes_no_longer_than_the_run(problem_of, engine_of, mon
     assert timed is timing
     assert fields["superstep"] < len(timing.statistics.supersteps)
     assert fields["solve"]["median"] == timing.interval.median
+
+
+def test_warm_runs_and_limited_ones_have_no_target(problem_of):
+    problem = problem_of("label_propagation")
+    assert target_of(cell(), problem) is not None
+    assert target_of(cell(), dataclasses.replace(problem, start=WarmStart("warm", {}))) is None
+    assert target_of(cell(), dataclasses.replace(problem, max_supersteps=problem.max_supersteps - 1)) is None

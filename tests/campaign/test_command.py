@@ -15,7 +15,7 @@ import pytest
 from harness.records import read_records
 from tests.processes import HANGS_S, gone, until_pending
 
-CELL = ("algorithm=fake_spread", "graph=fake_ring", "baseline=fake_right")
+CELL = ("algorithm=fake_spread", "graph=fake_ring", "baseline=fake_right", "measure.budget_s=0.01")
 ENDINGS = {
     "fake_right": ("ok", ""),
     "fake_wrong": ("wrong", "off by 0.5 relative"),
@@ -323,7 +323,7 @@ def test_a_cache_that_is_not_a_folder_is_an_error(command_here, tmp_path):
 
 @pytest.mark.parametrize("rerun", ["none", "failed"])
 def test_a_record_of_a_later_version_is_not_overwritten(command_here, tmp_path, rerun):
-    cell = (*CELL, "engine=fake_right", "features=1", "measure.budget_s=0.01")
+    cell = (*CELL, "engine=fake_right", "features=1")
     assert command_here(*cell).returncode == 0
     [path] = (tmp_path / "results").glob("*/*/record.json")
     later = path.read_text().replace('"schema": ', '"schema": 9')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from types import SimpleNamespace
 
 import numpy as np
@@ -44,6 +45,18 @@ def test_a_write_is_reported_by_name(problem, written):
     assert before.changes() == [written]
     with pytest.raises(InputsChanged, match=f"the engine wrote to {written};"):
         before.check()
+
+
+def test_a_write_to_any_array_of_the_graph_is_reported_by_name(problem):
+    graph = problem.graph
+    arrays = {f"graph {place}": array for place, array in graph.arrays()}
+    arrays |= {"graph csc.offsets": graph.csc.offsets, "graph csc.neighbours": graph.csc.neighbours}
+    arrays |= {"graph csc.edge_ids": graph.in_edge_ids, "graph csc.weights": graph.in_weights}
+    assert len(arrays) >= 7
+    for name, array in arrays.items():
+        before = Fingerprint(problem)
+        ctypes.cast(array.ctypes.data, ctypes.POINTER(ctypes.c_uint8))[0] ^= 1  # past the flag that forbids writing
+        assert before.changes() == [name]
 
 
 def test_a_cold_problem_has_no_state(problem):

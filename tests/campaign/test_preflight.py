@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 
 import pytest
+import yaml
 
 from harness.campaign import application, sweep
 from harness.contract import GraphSpec
@@ -36,8 +37,24 @@ def _never_run(monkeypatch, tmp_path):
     monkeypatch.setattr(sweep, "prepare_output", lambda plan: pytest.fail("the sweep was begun"))
 
 
-@pytest.mark.usefixtures("_never_run")
 @pytest.mark.parametrize("asked", REFUSED)
+def test_parameters_of_a_graph_are_refused_without_building_it(monkeypatch, tmp_path, asked):
+    monkeypatch.chdir(tmp_path)
+    name, *given = (word.partition("=")[2] for word in asked.split())
+    keys = [word.partition("=")[0].removeprefix("graph.") for word in asked.split()[1:]]
+    (spec,) = (one for one in BUILTIN_GRAPHS if one.name == name)
+    with pytest.raises(GraphError) as met:
+        check_parameters(spec, {key: yaml.safe_load(value) for key, value in zip(keys, given, strict=True)})
+    assert REFUSED[asked] in str(met.value)
+
+
+BY_COMMAND = ("graph=rmat graph.num_edges=many", "graph=motorcycle graph.shrink=99", "graph=file graph.path=a.xyz")
+
+
+@pytest.mark.usefixtures("_never_run")
+@pytest.mark.parametrize(
+    "asked", [pytest.param(one, marks=() if one in BY_COMMAND else (pytest.mark.full,)) for one in REFUSED]
+)
 def test_a_graph_that_cannot_be_had_ends_the_command_at_once(capsys, tmp_path, asked):
     assert application.main(["engine=scipy,tigr", "algorithm=pagerank", "features=1,2,3", *asked.split()]) == 2
     told = capsys.readouterr()

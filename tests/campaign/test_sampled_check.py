@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
+
+from harness.algorithms.label_propagation import LabelPropagation
+from harness.campaign.sampled_check import Checked, Transition
+from harness.graph.generators import rmat
+from harness.language import trace
+from harness.language.reference import ReferenceRun
+from harness.language.sampled import Sample
 
 
 @pytest.fixture
@@ -60,3 +68,20 @@ def test_a_program_without_a_sampled_check_is_reported(outcomes):
     outcome, reason, _ = found["fake_right", "als"]
     assert outcome == "invalid_input"
     assert "the program alternates sides; give validate=true or false" in reason
+
+
+@pytest.mark.parametrize("off", [0.0, 0.5])
+def test_the_timed_answer_is_compared_with_that_of_the_checked_run(off):
+    algorithm, graph = LabelPropagation(seeds="random"), rmat(scale=6, edge_factor=4)
+    program, inputs = trace(algorithm), algorithm.inputs(graph, 2)
+    run = ReferenceRun(program, graph, 2)
+    run.reset(inputs)
+    run.run(1)
+    sample = Sample.draw(program, graph)
+    values = {name: run.values(name) for name in program.outputs}
+    after = {name: sample.results_of(name, value) for name, value in values.items()}
+    timed = {name: value + off for name, value in values.items()}
+    problem = SimpleNamespace(program=program, graph=graph, inputs=inputs, features=2)
+    worst, _ = Checked(sample, (Transition(1, None, after),), timed).worst(problem)
+    assert worst.ok is (off == 0.0)
+    assert worst.ok or worst.detail.startswith("a second run gives another answer: ")

@@ -114,11 +114,11 @@ def test_processes_that_rest_beside_a_gpu_are_counted_while_they_live(locks):
 
 
 @pytest.mark.slow
-def test_a_cell_stops_waiting_at_its_limit_and_names_the_holder(locks, command, tmp_path):
-    limits = ("limits.time_s=20", "limits.wait_s=0.5")  # the first is for everything before the wait
+def test_a_cell_stops_waiting_at_its_limit_and_names_the_holder(locks, command_here, tmp_path):
+    limits = ("limits.time_s=8", "limits.wait_s=0.5")  # the first is for everything before the wait, and is used up
     with file_lock(device_lock_path(CPU)) as handle:
         device_lock_path(CPU).write_text("process 7: another cell")
-        finished = command("algorithm=fake_spread", "graph=fake_ring", "engine=fake_right", *limits)
+        finished = command_here("algorithm=fake_spread", "graph=fake_ring", "engine=fake_right", *limits)
         assert handle
     assert finished.returncode == 1
     [(_, record)] = read_records(tmp_path / "results")

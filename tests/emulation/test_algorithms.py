@@ -19,8 +19,8 @@ from harness.language import Inputs, trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.cuda import launches
+from tests.covering import covering
 from tests.emulation.device import THREADS
-from tests.engines.covering import covering
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 from tests.engines.programs import inputs_for
 from tests.engines.test_cuda import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engines.panels import check_panels, check_statistics, divided
+from tests.engines.panels import SCHEDULES, check_panels, check_statistics, divided
 
 TODAY = {
     ("changes-pull-edges", "shortest_paths", 128), ("pull-edges", "aggregate_rewritten", 128),
@@ -13,21 +13,18 @@ TODAY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("schedule", "name", "features"),
-    [
-        pytest.param(*pair, k, marks=() if (*pair, k) in TODAY else (pytest.mark.full,))
-        for number, pair in enumerate(divided())
-        for k in (128, 192)
-        if (*pair, k) in TODAY or k == (128, 192)[number % 2]
-    ],
-)
+@pytest.mark.parametrize(("schedule", "name", "features"), sorted(TODAY))
 def test_panels(schedule, name, features, emulated):
     check_panels(schedule, name, features, emulated)
 
 
-def test_today_there_are_some():
-    assert {(schedule, name) for schedule, name, _ in TODAY} <= set(divided())
+@pytest.mark.full
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_more_panels(schedule, emulated):
+    names = divided(schedule)
+    assert len(names) > 3
+    for number, name in enumerate(names):
+        check_panels(schedule, name, (128, 192)[number % 2], emulated)
 
 
 @pytest.mark.parametrize("schedule", ["pull-edges", "changes-pull-edges"])

@@ -6,16 +6,20 @@ import itertools
 
 import pytest
 
+from tests.covering import covering
 from tests.engines import test_untracked_on_cuda as on_cuda
 from tests.engines.test_untracked_on_cuda import _schedules  # noqa: F401  a fixture
 
+CYCLING = (on_cuda.cycling, on_cuda.cycling_sides)
 EVERY = 22  # of the cases, one is not marked as full
 
 
 def by_turns(rows):
-    """Return the rows (schedule, case), two thirds of them marked as full; a push and a pull of every case are not."""
+    """Return the rows (schedule, case) as parameters; those not needed to have every schedule and case, and every case
+    pushed or pulled in turns, are marked as full."""
     schedules, cases = list(on_cuda.PAUSING), list(dict.fromkeys(case for _, case in rows))
-    kept = [(schedules.index(schedule) + cases.index(case)) % 3 == 0 for schedule, case in rows]
+    kept = [(schedules.index(schedule) - cases.index(case)) % len(schedules) == 0 for schedule, case in rows]
+    assert {row[0] for row, one in zip(rows, kept, strict=True) if one} == set(schedules)
     return [pytest.param(*row, marks=() if one else (pytest.mark.full,)) for row, one in zip(rows, kept, strict=True)]
 
 
@@ -32,9 +36,14 @@ def test_programs_that_update_edges(schedule, case, emulated, monkeypatch):
     on_cuda.test_programs_that_update_edges(schedule, case, emulated, monkeypatch)
 
 
-@pytest.mark.parametrize("tracked_first", [False, True])
-@pytest.mark.parametrize("features", [1, pytest.param(5, marks=pytest.mark.full), 33])
-@pytest.mark.parametrize("case", ["handed on", "handed back"])
+HANDED = list(itertools.product(("handed on", "handed back"), (1, 5, 33), (False, True)))
+PAIRED = covering(HANDED, lambda row: itertools.combinations(row, 2))
+
+
+@pytest.mark.parametrize(
+    ("case", "features", "tracked_first"),
+    [pytest.param(*row, marks=() if row in PAIRED else (pytest.mark.full,)) for row in HANDED],
+)
 def test_an_update_reduces_for_the_next_superstep(case, features, tracked_first, emulated, monkeypatch):
     on_cuda.test_an_update_reduces_for_the_next_superstep(case, features, tracked_first, emulated, monkeypatch)
 
@@ -59,8 +68,14 @@ def test_pauses_that_nothing_suggested_at_first(schedule, emulated):
     on_cuda.test_pauses_that_nothing_suggested_at_first(schedule, emulated)
 
 
-@pytest.mark.parametrize("build", [on_cuda.cycling, on_cuda.cycling_sides])
-@pytest.mark.parametrize("schedule", on_cuda.PAUSING)
+@pytest.mark.parametrize(
+    ("schedule", "build"),
+    [
+        pytest.param(schedule, build, marks=() if (i + j) % 2 == 0 else (pytest.mark.full,))
+        for i, schedule in enumerate(on_cuda.PAUSING)
+        for j, build in enumerate(CYCLING)
+    ],
+)
 def test_values_equal_to_those_before_a_pause_have_moved(schedule, build, emulated):
     on_cuda.test_values_equal_to_those_before_a_pause_have_moved(schedule, build, emulated)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from harness.contract import No
 from harness.device.compilation import compiled
-from tests.engines.covering import covering
+from tests.covering import covering
 from tests.engines.cuda_modules import (
     CHIPS,
     DECLARED,

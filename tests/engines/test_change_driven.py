@@ -17,8 +17,8 @@ from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.accumulators import separated
 from harness.lowering.log_products import products_as_sums
+from tests.covering import covering
 from tests.engines import small_changes
-from tests.engines.covering import covering
 from tests.engines.problems import (
     ALGORITHMS,
     CHANGE_DRIVEN,

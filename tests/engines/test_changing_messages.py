@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 
 import numpy as np
@@ -15,6 +16,7 @@ from harness.language import trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.algorithms.networks import forest, grid_network, network
+from tests.covering import covering
 from tests.engines.changing_edges import check_every_superstep, check_that_little_is_visited, lone_evidence, posed
 from tests.engines.problems import STRATEGIES as EVERY_STRATEGY
 from tests.engines.problems import outputs_of, prepared
@@ -70,12 +72,12 @@ ROUNDING = {"forest": 1e-5, "grid": 1e-5, "near zero": 1e-5, "great hub": 1e-4}
 
 
 def by_turns():
-    """Return every schedule with every network, under alternating rules; the other rule is left to ``-m full``."""
-    for i, strategy in enumerate(STRATEGIES):
-        for j, case in enumerate(NETWORKS):
-            for turn, rule in enumerate(["sum", "max"]):
-                marks = () if (i + j) % 2 == turn else (pytest.mark.full,)
-                yield pytest.param(strategy, case, rule, marks=marks)
+    """Return schedules with networks under rules: each pair of two of these, and the rest for ``-m full``."""
+    every = list(itertools.product(STRATEGIES, NETWORKS, ("sum", "max")))
+    paired = covering(every, lambda row: itertools.combinations(row, 2), lambda row: 1 + (row[1] == "great hub"))
+    for strategy, case, rule in every:
+        marks = () if (strategy, case, rule) in paired else (pytest.mark.full,)
+        yield pytest.param(strategy, case, rule, marks=marks)
 
 
 @pytest.mark.parametrize(("strategy", "case", "rule"), list(by_turns()))

@@ -15,7 +15,7 @@ from harness.language.analysis import change_driven
 from harness.lowering.accumulators import separated
 from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.log_products import products_as_sums
-from tests.engines.covering import covering
+from tests.covering import covering
 from tests.engines.cuda_modules import (
     CHIPS,
     DECLARED,
@@ -53,20 +53,25 @@ CELLS = [
 
 
 def shown(cell):
-    """Return what a cell covers: every engine meets every algorithm and column, and every pair of its options;
-    algorithms meet columns."""
+    """Return what a cell covers: every engine meets every algorithm and column, and every pair of its options."""
     engine, algorithm, schedule, column = cell
     options = {(engine, *pair) for pair in pairs(tuple(schedule.split()))}
-    return options | {(engine, algorithm), (engine, column), (algorithm, column)}
+    return options | {(engine, algorithm), (engine, column)}
 
 
-CHOSEN = covering(CELLS, shown)
+def cost(cell):
+    """Estimate the time to compile a cell's kernels; those of matrices take longest, and longer with more features."""
+    _, algorithm, _, column = cell
+    features, _ = COLUMNS[column]
+    return 1 + features / 8 if algorithm.startswith(("als", "belief")) else 1
+
+
+CHOSEN = covering(CELLS, shown, cost)
 
 
 def test_the_choice_leaves_no_engine_algorithm_column_or_pair_of_options_out():
     assert {cell[:2] for cell in CHOSEN} == {cell[:2] for cell in CELLS}
     assert {(cell[0], cell[3]) for cell in CHOSEN} == {(cell[0], cell[3]) for cell in CELLS}
-    assert {(cell[1], cell[3]) for cell in CHOSEN} == {(cell[1], cell[3]) for cell in CELLS}
     assert set().union(*map(shown, CHOSEN)) == set().union(*map(shown, CELLS))
 
 
@@ -123,7 +128,7 @@ def test_positions_of_64_bits(engine):
     declared = DECLARED[engine]
     program, graph = problem("label_propagation")
     facts = replace(graph.facts, num_edges=1 << 31)
-    for schedule in covering(accepted(declared, "label_propagation"), pairs)[:4]:
+    for schedule in covering(accepted(declared, "label_propagation"), pairs)[:2]:
         module = module_of(declared.build(schedule), program, facts, 8)
         assert isinstance(module, Module)
         assert "typedef long long EdgeId;" in module.source

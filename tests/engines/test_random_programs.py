@@ -230,7 +230,8 @@ def check(seed, features, schedules):
             engine.close()
 
 
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.full) for seed in (3, 4, 5))])
+# The first takes as long as the other two, and its schedules are those of :mod:`tests.engines.test_operations`, too.
+@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.full) for seed in (0, 3, 4, 5))])
 def test_random_programs(seed):
     """Some programs under some of the schedules, each with its own number of features."""
     check(seed, (1, 3, 4, 8)[seed % 4], SCHEDULES[seed % 3 :: 3])

@@ -149,7 +149,7 @@ def test_every_answer_is_that_of_a_cold_run(schedule, name, kind):
     runs(schedule, name, kind)
 
 
-@pytest.mark.parametrize("schedule", ["pull", "push", "gunrock", "torch"])
+@pytest.mark.parametrize("schedule", ["pull", "push", pytest.param("gunrock", marks=pytest.mark.full), "torch"])
 def test_changed_potentials_of_edges(schedule):
     """Belief propagation resumes from messages made with other tables and reaches the beliefs of a cold run with the
     new ones; mild potentials such as these have one fixed point."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -19,8 +20,10 @@ from harness.language.converged import FIXED_POINT, METHOD, expected_answer
 from harness.language.criterion import PROPAGATED_SHARE
 from harness.language.evaluation import Evaluator
 from harness.language.reference import ReferenceRun
+from harness.language.residual import distances
 from harness.language.rounding import UNIT
 from harness.language.validation import compare
+from tests.covering import covering
 
 LEAVES = 20_000
 
@@ -191,17 +194,23 @@ def test_a_run_may_stop_where_errors_change_their_sign():
     assert found.ok, found.detail
 
 
-@pytest.mark.parametrize("supersteps", [5, 20, 60])
+SETTINGS = {"default": {}, "thesis": {"smoothness": 0.5, "tolerance": 1e-4}}
+MAKERS = {"grid": lambda: grid(rows=24, columns=24), "hubs": lambda: rmat(scale=9, symmetric=True)}
+EVERY_BELIEF = [
+    (graph, features, supersteps, setting)
+    for graph, features in (("grid", 2), ("grid", 8), ("hubs", 4), ("hubs", 8))
+    for supersteps, setting in itertools.product((5, 20, 60), SETTINGS)
+]
+PAIRED = covering(EVERY_BELIEF, lambda row: itertools.combinations(enumerate(row), 2))
+
+
 @pytest.mark.parametrize(
-    ("make", "features"),
-    [(lambda: grid(rows=24, columns=24), 2), (lambda: grid(rows=24, columns=24), 8),
-     (lambda: rmat(scale=9, symmetric=True), 4), (lambda: rmat(scale=9, symmetric=True), 8)],
-    ids=["grid-2", "grid-8", "hubs-4", "hubs-8"],
-)  # fmt: skip
-@pytest.mark.parametrize("options", [{}, {"smoothness": 0.5, "tolerance": 1e-4}], ids=["default", "thesis"])
-def test_messages_within_the_tolerance_need_not_be_stored(make, features, supersteps, options):
-    algorithm = BeliefPropagation(vertices="drawn", supersteps=supersteps, **options)
-    question = program, graph, _, inputs = posed(algorithm, make(), features)
+    ("graph_name", "features", "supersteps", "setting"),
+    [pytest.param(*row, marks=() if row in PAIRED else (pytest.mark.full,)) for row in EVERY_BELIEF],
+)
+def test_messages_within_the_tolerance_need_not_be_stored(graph_name, features, supersteps, setting):
+    algorithm = BeliefPropagation(vertices="drawn", supersteps=supersteps, **SETTINGS[setting])
+    question = program, graph, _, inputs = posed(algorithm, MAKERS[graph_name](), features)
     answer = answer_for(question)
     values, _ = outputs(LaggingRun(program, graph, features), inputs, program)
     found = compare(program, values, answer.values, answer.allowances)
@@ -231,3 +240,9 @@ def test_a_run_stopped_at_its_limit_is_compared_after_equally_many_supersteps():
     fewer.reset(inputs)
     fewer.run(2)
     assert not compare(program, {"rank": fewer.values("rank")}, answer.values, answer.allowances).ok
+
+
+def test_the_distance_from_a_value_that_is_not_finite_is_zero():
+    exact = {"x": np.array([1.0, np.inf, np.inf, 2.0])}
+    found = distances(exact, {"x": np.array([np.inf, np.inf, 3.0, 2.5], np.float32)})
+    assert found["x"].tolist() == [0.0, 0.0, 0.0, 0.5]

@@ -21,7 +21,7 @@ from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.ranges import Over
 from harness.lowering.cuda.thread_planner import thread_setting
 from harness.lowering.setting import LoweredProgram
-from tests.engines.covering import covering
+from tests.covering import covering
 from tests.engines.cuda_modules import DECLARED, algorithms, pairs, problem
 from tests.engines.cuda_schedules import cuda_engine, plan_of
 from tests.engines.problems import program, small

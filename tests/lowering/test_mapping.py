@@ -90,9 +90,20 @@ def test_source_is_readable(strategy):
     )
 
 
+FEW, MANY = LabelPropagation(alpha=0.5, tolerance=1e-3, clamp=False), LabelPropagation(alpha=0.9)
+
+
 @pytest.mark.parametrize("strategy", GENERATED)
+def test_parameters_are_no_part_of_the_source(strategy):
+    few, many = (generated(strategy, trace(algorithm), 3) for algorithm in (FEW, MANY))
+    assert few.source == many.source
+
+
+@pytest.mark.parametrize(
+    "strategy", [pytest.param(name, marks=() if name == "pull" else (pytest.mark.full,)) for name in GENERATED]
+)
 def test_parameters_do_not_recompile(strategy):
-    few, many = LabelPropagation(alpha=0.5, tolerance=1e-3, clamp=False), LabelPropagation(alpha=0.9)
+    few, many = FEW, MANY
     first = prepared(strategy, trace(few), 3)
     loaded = set(sys.modules)
     second = prepared(strategy, trace(many), 3)

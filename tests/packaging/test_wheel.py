@@ -114,7 +114,7 @@ def test_the_metadata_name_licence_python_and_plugins(wheel):
 
 
 def test_a_cell_runs_from_the_installed_command(run, installed, tmp_path):
-    finished = run("engine=fake_right", "algorithm=pagerank", "graph=fake_ring", "features=2")
+    finished = run("engine=fake_right", "algorithm=pagerank", "graph=fake_ring", "features=2", "measure.budget_s=0.01")
     assert finished.returncode == 0, finished.stdout + finished.stderr
     [(_, record)] = read_records(tmp_path / "results")
     assert record["outcome"] == "ok"

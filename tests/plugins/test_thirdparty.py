@@ -39,7 +39,7 @@ def test_it_is_unknown_before_it_is_installed(command):
 def test_it_runs_in_a_sweep_and_appears_in_the_table(command, harness_environment, installed, tmp_path):
     finished = command(
         "engine=example,example_blocked,fake_right", "algorithm=pagerank", "graph=fake_ring", "features=2",
-        "baseline=fake_right", env=with_example(harness_environment, installed),
+        "baseline=fake_right", "measure.budget_s=0.01", env=with_example(harness_environment, installed),
     )  # fmt: skip
     assert finished.returncode == 0, finished.stdout + finished.stderr
     table = finished.stdout.partition("records:")[0].splitlines()

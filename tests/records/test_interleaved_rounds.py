@@ -96,6 +96,11 @@ def test_every_round_counts_alike_for_the_median_however_long_it_was():
     assert rounds_interval([[3.0] * 20, [1.0] * 3, [2.0] * 3]).median == 2.0
 
 
+def test_the_interval_of_few_rounds_includes_the_median_of_every_round():
+    found = rounds_interval([[2.0] * 40, [1.0] * 3, [5.0] * 3])
+    assert (found.low, found.median, found.high) == (1.0, 2.0, 5.0)
+
+
 def test_a_trend_is_seen_and_noise_is_none():
     assert trend([1.0 + 0.01 * i for i in range(20)]) == pytest.approx(0.1, rel=0.1)
     assert trend([1.0 - 0.01 * i for i in range(20)]) == pytest.approx(-0.1, rel=0.2)
