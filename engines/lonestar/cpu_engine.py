@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engines.lonestar.counts import leads_to_columns, lost_share
 from engines.lonestar.cpu_kernels import counters_of, passes_of, stamps_of
 from engines.lonestar.cpu_plan import plan
-from engines.lonestar.orders import BatchTable
+from engines.lonestar.orders import Batches, BatchTable, GridTable
 from engines.lonestar.schedule import LonestarSchedule
 from engines.lonestar.stamps import serial_order
 from harness.api import (
@@ -72,7 +72,7 @@ class LonestarCpuEngine(CpuEngine):
             return self._lossy_superstep()
         if self.schedule.ordered_by_batches:
             self.run(1)
-            order = self.executor.store.table(BatchTable(self.planned.schedule)).batches.edges
+            order = self._batches().edges
             return dict.fromkeys(self._steps, order)
         arrays, graph = self.executor.memory.arrays, self.executor.store.graph
         for step in self._steps:
@@ -86,6 +86,13 @@ class LonestarCpuEngine(CpuEngine):
             arrays[stamps_of(step)] = arrays[counters_of(step)] = nothing
             found[step] = serial_order(graph.csr.row_of_edge, graph.csr.neighbours, stamps)
         return found
+
+    def _batches(self) -> Batches:
+        assert self.planned is not None
+        store, schedule = self.executor.store, self.planned.schedule
+        if schedule.order == "grid":
+            return store.table(GridTable(schedule))[0].batches
+        return store.table(BatchTable(schedule)).batches
 
     def _lossy_superstep(self) -> dict[str, float]:
         arrays, graph = self.executor.memory.arrays, self.executor.store.graph
@@ -104,7 +111,7 @@ class LonestarCpuEngine(CpuEngine):
         if self.schedule.order == "hogwild":
             return super().explain()
         if self.schedule.ordered_by_batches:
-            sizes = self.executor.store.table(BatchTable(self.planned.schedule)).batches.sizes
+            sizes = self._batches().sizes
             largest, median = int(sizes.max(initial=0)), float(np.median(sizes)) if len(sizes) else 0.0
             told = f"{len(sizes):,} batches of {largest:,} edges at most, {median:,.0f} in the median"
         else:

@@ -41,7 +41,8 @@ class LonestarSchedule:
       result is exactly that of the edges one after another.
     - *grid* (DSGD, Gemulla et al. 2011; FPSG, Chin et al. 2015): ``blocks`` x ``blocks`` blocks with about the same
       number of edges in each block row and column. In stratum s, block row i meets block column i + s; a thread takes a
-      whole block, and the same block rows in every stratum.
+      whole block. On the CPU there is no barrier: a block waits for the one before it in its block row and for the
+      block of the stratum before in its block column, and threads take any block that is ready.
 
     Lossy, without locks:
 
@@ -70,7 +71,9 @@ class LonestarSchedule:
     block_rows: int = option(2, "rows in a block of blkdiag", within="[1, inf)")
     block_columns: int = option(2, "columns in a block of blkdiag", within="[1, inf)")
     blocks: int | None = option(
-        None, "block rows of grid and wavefront (null: 16 on the CPU, up to 1024 on a GPU)", within="[1, inf)"
+        None,
+        "block rows of grid and wavefront (null: on the CPU 16, or twice the threads; up to 1024 on a GPU)",
+        within="[1, inf)",
     )
     hub: int | None = option(
         None, "degree from which owner takes a column (null: by the number of edges)", within="[1, inf)"

@@ -19,6 +19,7 @@ from harness.lowering.cpu.policy import CpuPolicy
 from harness.lowering.cpu.run import Run, Step
 from harness.lowering.cpu.sent_edges import SentEdges, plan_sent_edges
 from harness.lowering.cpu.setting import CpuSetting
+from harness.lowering.cpu.strips import Store
 from harness.lowering.cpu.tables import Owned
 from harness.lowering.cpu.vertex_kernels import fill_kernel
 from harness.lowering.cpu.write_back import write_back
@@ -48,6 +49,7 @@ __all__ = [
     "Run",
     "SentEdges",
     "Step",
+    "Store",
     "Structure",
     "Table",
     "add_change_sums",

@@ -188,6 +188,7 @@ def engine_for(order, program, graph, features, threads=2, **options):
 CASES = [(order, k, {}) for order in ORDERS for k in (1, 3, 16, 33, 128)]
 SHORT = [
     *((order, 3, {}) for order in ORDERS), ("agm_e", 33, {"bias": "both", "rates": "adagrad", "sides": "double"}),
+    ("levels", 100, {"bias": "both", "rates": "adagrad"}), ("grid", 41, {"rates": "twin", "normalise": "deviation"}),
     ("el", 16, {"normalise": "largest"}), ("grid", 16, {"rates": "twin", "normalise": "deviation"}),
 ]  # fmt: skip
 
@@ -208,6 +209,28 @@ def test_float64_in_the_engines_own_order_gives_its_values(order, features, opti
     assert [(step.active, step.edges) for step in statistics.supersteps] == [(graph.num_vertices, 2500)] * 2
     assert engine.deterministic == (order in BATCHED)
     assert ("batches of" if order in BATCHED else "in the last superstep") in engine.explain()
+
+
+def test_the_grid_gives_the_same_bits_on_any_number_of_threads():
+    program, graph = trace(ALGORITHM), ALGORITHM.prepare_graph(random_ratings(users=900, items=300, num_ratings=40_000,
+                                                                             seed=4))  # fmt: skip
+    inputs, answers = ALGORITHM.inputs(graph, 16), []
+    for threads in (1, 2, 2):
+        engine = engine_for("grid", program, graph, 16, threads, blocks=7)
+        engine.reset(inputs)
+        engine.run(5)
+        answers.append(engine.values("x"))
+    assert np.array_equal(answers[0], answers[1])
+    assert np.array_equal(answers[0], answers[2])
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 64])
+def test_every_number_of_blocks_is_run_to_the_end(blocks):
+    program, graph = trace(ALGORITHM), ratings()
+    for threads in (1, 2):
+        engine = engine_for("grid", program, graph, 3, threads, blocks=blocks)
+        found = replayed(engine, program, graph, ALGORITHM.inputs(graph, 3), 3, supersteps=1)
+        assert found.ok, found.detail
 
 
 def test_batches_and_single_threads_repeat_bit_for_bit():
@@ -368,6 +391,26 @@ KERNELS = {  # what a kernel over batches does wrong, and where
     "double": ("BATCHED", "range(first + t", "range(first - (batch == 2) + t"),
     "other edge": ("EACH", "e = at(edge_order, i)", "e = at(edge_order, i - (i > 9))"),
 }
+
+
+BLOCKS = {  # the same of a kernel over a grid
+    "skip": ("range(at(block_bounds, block), at", "range(at(block_bounds, block) + (block == 2), at"),
+    "double": ("range(at(block_bounds, block), at", "range(at(block_bounds, block) - (block == 2), at"),
+    "no block of a row": ("publish(progress, row, stratum + 1)", "publish(progress, row, stratum + 1 + (row == 3))"),
+}
+
+
+@pytest.mark.parametrize("defect", BLOCKS)
+def test_a_grid_that_runs_wrong_edges_is_found(monkeypatch, defect):
+    right, wrong = BLOCKS[defect]
+    assert cpu_blocks.GRID.count(right) == 1
+    monkeypatch.setattr(cpu_blocks, "GRID", cpu_blocks.GRID.replace(right, wrong))
+    program, graph = trace(ALGORITHM), ratings()
+    engine = engine_for("grid", program, graph, 3, threads=1)
+    try:
+        assert not replayed(engine, program, graph, ALGORITHM.inputs(graph, 3), 3).ok
+    except EngineFailure as failure:
+        assert "blocks" in str(failure)  # noqa: PT017
 
 
 @pytest.mark.parametrize("defect", KERNELS)
