@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from engines.lonestar.choice import chosen
 from engines.lonestar.cpu_blocks import plan_grid, plan_wavefront
 from engines.lonestar.cpu_kernels import updating
 from engines.lonestar.cpu_locks import plan_locked
@@ -51,7 +52,13 @@ def plan(
     policy: CpuPolicy,
 ) -> CpuPlan | No:  # fmt: skip
     """Return the plan of a traced program, or the reason why the schedule cannot run it."""
-    found = resolve(program, schedule, graph, features, device)
+    reason = refusal(program, graph, features)
+    if reason:
+        return No(reason)
+    taken = chosen(program, schedule, graph, features, device)
+    if isinstance(taken, No):
+        return taken
+    found = resolve(program, taken, graph, features, device)
     if isinstance(found, No):
         return found
     resolved = found
@@ -76,7 +83,7 @@ def resolve(
     steps = [stage for stage in program.stages if isinstance(stage, EdgeStep)]
     given = any(step.order == "given" for step in steps)
     serial = any(step.conflicts == "serial" for step in steps)
-    reason = refusal(program, graph, features) or schedule.refusal(given=given, serial=serial)
+    reason = schedule.refusal(given=given, serial=serial)
     if reason:
         return No(reason)
     resolved = schedule.resolved(given=given, edges=graph.num_edges)

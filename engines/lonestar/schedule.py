@@ -49,6 +49,10 @@ class LonestarSchedule:
     - *hogwild* (Niu et al. 2011; in batches as in cuMF_SGD): a thread takes ``batch`` edges of a random order at a time
       and locks nothing. Updates of a row may be lost, which only programs with ``conflicts="lossy"`` accept.
 
+    *auto* takes the order of the smallest estimated time of a superstep, with the preparation divided among the
+    supersteps (:mod:`.predict`). It takes a lossy order only for programs that accept one. The record has the
+    ``estimates`` and their ``basis``, which cannot be set.
+
     On a GPU, ``barrier`` is the end of a launch or a barrier of all resident blocks (*grid*). By default, batches that
     fill the GPU have a launch each, those of a few blocks share one with barriers, and those of one block run in it.
     Unlike in the paper, *agm_n* and *sgm* do not copy a block's columns to shared memory; caches hold them. *agm_n*
@@ -61,9 +65,10 @@ class LonestarSchedule:
 
     order: Literal[
         "el", "nl", "hybrid", "owner", "wavefront", "agm_e", "agm_n", "sgm", "diag", "blkdiag", "levels", "grid",
-        "hogwild",
+        "hogwild", "auto",
     ] = option(
-        "el", "which edges run at the same time: locks (el, nl, hybrid, owner, wavefront), none (hogwild), or batches"
+        "el", "which edges run at the same time: locks (el, nl, hybrid, owner, wavefront), none (hogwild), batches, or "
+        "auto: the cheapest by an estimate"
     )  # fmt: skip
     shuffle: bool | None = option(None, "take the edges in a random order (null: the default of the order)")
     seed: int = option(0, "seed of the random order", within="[0, inf)")
@@ -88,6 +93,12 @@ class LonestarSchedule:
     workers: int | None = option(
         None, "GPU: teams of hogwild at a time (null: so few that 2 % of the updates meet)", within="[1, inf)"
     )
+    estimates: tuple[tuple[str, float], ...] | None = option(
+        None, "set by auto: seconds of a superstep with its share of the preparation, by order"
+    )
+    basis: tuple[tuple[str, float], ...] | None = option(
+        None, "set by auto: figures of the device and of the graph that the estimates come from"
+    )
     batch: int = option(256, "consecutive edges that a thread of hogwild takes", within="[1, inf)")
 
     @property
@@ -98,7 +109,7 @@ class LonestarSchedule:
     @property
     def of_sides(self) -> bool:
         """Whether the schedule distinguishes rows and columns, which must then be different vertices."""
-        return self.order not in ("el", "agm_e", "levels", "hogwild")
+        return self.order not in ("el", "agm_e", "levels", "hogwild", "auto")
 
     def resolved(self, *, given: bool, edges: int = 0) -> LonestarSchedule:
         """Return the schedule with every option filled in.
