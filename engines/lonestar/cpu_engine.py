@@ -28,10 +28,9 @@ from harness.api import (
     Program,
     RunStatistics,
     Superstep,
-    device_name,
-    figures_of,
 )
 from harness.api.cpu import CpuEngine, CpuPlan, Run, Step, usable_threads
+from harness.api.figures import device_name, figures_of
 
 
 class LonestarCpuEngine(CpuEngine):

@@ -11,8 +11,8 @@ import numpy as np
 from numba import int64, njit
 from numpy.typing import NDArray
 
-from harness.api import cache_bytes
 from harness.api.cpu import atomic_add, launch, try_lock, unlock
+from harness.api.figures import cache_bytes
 
 Array = NDArray[Any]
 SHORT, LONG = 16, 128  # features of the two updates that a line is drawn through

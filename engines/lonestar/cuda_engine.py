@@ -14,8 +14,9 @@ from engines.lonestar.cuda_plan import plan
 from engines.lonestar.cuda_probe import cuda_figures
 from engines.lonestar.cuda_tables import CudaBatches
 from engines.lonestar.stamps import serial_order
-from harness.api import DeviceFacts, EngineFailure, No, Yes, cuda_unavailable, device_name, figures_of, known_figures
+from harness.api import DeviceFacts, EngineFailure, No, Yes, cuda_unavailable
 from harness.api.cuda import CUDA, CudaEngine
+from harness.api.figures import device_name, figures_of, known_figures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,7 +22,7 @@ import math
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -74,16 +74,12 @@ def cases(folders: Iterable[Path]) -> list[Case]:
     """
     groups: dict[tuple[Any, ...], dict[str, Any]] = defaultdict(dict)
     bases: dict[tuple[Any, ...], tuple[Mapping[str, float], Mapping[str, Any]]] = {}
-    for folder in folders:
-        for path in sorted(folder.rglob("record.json")):
-            record = json.loads(path.read_text(encoding="utf-8"))
-            if record["outcome"] != "ok" or record["config"]["engine"] != "lonestar":
-                continue
-            key = _key(record)
-            if record["schedule"].get("basis"):
-                bases[key] = dict(record["schedule"]["basis"]), record
-            else:
-                groups[key][record["schedule"]["order"]] = record
+    for record in _records(folders):
+        key = _key(record)
+        if record["schedule"].get("basis"):
+            bases[key] = dict(record["schedule"]["basis"]), record
+        else:
+            groups[key][record["schedule"]["order"]] = record
     recorded = [_case(*bases[key], groups[key]) for key in bases if len(groups[key]) > 1]
     found = [case.for_epochs(epochs) for case in recorded for epochs in (case.problem.epochs, LONG_RUN)]
     if not found:
@@ -91,6 +87,15 @@ def cases(folders: Iterable[Path]) -> list[Case]:
             "there are no records of order=auto and of other orders on the same problem; run +experiment=sgd_predictor"
         )
     return found
+
+
+def _records(folders: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    """Yield the records of the engine that have a time."""
+    for folder in folders:
+        for path in sorted(folder.rglob("record.json")):
+            record = json.loads(path.read_text(encoding="utf-8"))
+            if record["outcome"] == "ok" and record["config"]["engine"] == "lonestar":
+                yield record
 
 
 def _key(record: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -207,10 +212,10 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--write", action="store_true", help="write the models of the kinds of devices into the file")
     parser.add_argument("--model", type=Path, default=MODEL)
     given = parser.parse_args(arguments)
-    measured = cases(given.results)
     if given.command == "atomics":
-        sys.stdout.write(atomics(measured) + "\n")
+        sys.stdout.write(atomics(given.results) + "\n")
         return
+    measured = cases(given.results)
     kept = json.loads(given.model.read_text(encoding="utf-8"))
     for kind in sorted({case.kind for case in measured}):
         own = [case for case in measured if case.kind == kind]
@@ -228,9 +233,14 @@ def main(arguments: Sequence[str]) -> None:
         given.model.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
-def atomics(measured: Sequence[Case]) -> str:
-    """Return the rates of atomic additions at one address and of one lock, by device."""
-    found = {case.device: case.figures for case in measured}
+def atomics(folders: Iterable[Path]) -> str:
+    """Return the rates of atomic additions at one address and of one lock, by device.
+
+    Raises ValueError if no record has them.
+    """
+    found = {device_of(one): dict(one["schedule"]["basis"]) for one in _records(folders) if "basis" in one["schedule"]}
+    if not found:
+        raise ValueError("there are no records of order=auto; run +experiment=sgd_atomics")
     lines = [f"{'device':<40} {'additions':>12} {'locks':>12}   (M/s, at one address)"]
     for device, figures in sorted(found.items()):
         lines.append(f"{device:<40} {figures['same_atomics'] / 1e6:>12.1f} {figures['same_locks'] / 1e6:>12.1f}")

@@ -505,6 +505,37 @@ def test_a_block_whose_column_is_locked_is_left_alone():
     assert 0 < moved.sum() < 80
 
 
+@functools.cache
+def star(hub):
+    """Return a graph whose edges all meet at one vertex, a row or a column."""
+    return sides([(0, i) for i in range(3000)] if hub == "row" else [(i, 0) for i in range(3000)],
+                 *((1, 3000) if hub == "row" else (3000, 1)))  # fmt: skip
+
+
+@pytest.mark.parametrize("hub", ["row", "column"])
+@pytest.mark.parametrize("order", LOCKED)
+def test_edges_that_all_need_one_lock_are_run_once_each(order, hub):
+    program, graph = trace(ALGORITHM), star(hub)
+    engine = engine_for(order, program, graph, 3, **({"hub": 100} if order == "owner" else {"blocks": 7}
+                        if order == "wavefront" else {}))  # fmt: skip
+    found = replayed(engine, program, graph, ALGORITHM.inputs(graph, 3), 3, supersteps=2)
+    assert found.ok, found.detail
+    arrays = engine.executor.memory.arrays
+    assert not arrays["locks"].any()
+    assert 1 <= arrays["passes_step"][0] <= graph.num_edges
+
+
+def test_edges_in_opposite_directions_do_not_wait_for_each_other():
+    """A ring in both directions: threads that waited for their second lock would stop each other."""
+    program, count = trace(ALGORITHM), 2000
+    ring = Graph.from_edges(range(count), [*range(1, count), 0], name="ring", weights=np.linspace(-1, 1, count))
+    graph = ring.with_reverse_edges()
+    engine = engine_for("el", program, graph, 3, shuffle=False)
+    for _ in range(3):
+        found = replayed(engine, program, graph, ALGORITHM.inputs(graph, 3), 3, supersteps=2)
+        assert found.ok, found.detail
+
+
 FORGOTTEN = {
     "el": (cpu_locks, "EDGE_LOCKED", "if try_lock(locks, low):"),
     "nl": (cpu_locks, "NODE_LOCKED", "if try_lock(locks, u):"),

@@ -318,6 +318,8 @@ def test_rates_of_figure_9_are_printed(tmp_path, capsys):
     write_records(tmp_path, GRAPHS, factor=lambda order, problem: 1.0)
     training.main(["atomics", str(tmp_path)])
     assert capsys.readouterr().out.splitlines()[1].split() == ["made,", "threads", "2", "100.0", "10.0"]
+    with pytest.raises(ValueError, match="sgd_atomics"):
+        training.main(["atomics", str(tmp_path / "nothing")])
 
 
 def test_the_file_of_the_engine_has_a_line_for_each_order_of_each_kind():
