@@ -6,7 +6,7 @@
 
 RESULTS: folders of sweeps. *train* fits one linear model for each order and kind of device, and prints the regret when
 each graph, and each device, is left out; ``--write`` puts the models into the engine's file. Times are those of the
-fastest runs: other work only slows runs down. *regret* prints that of
+fastest runs, of several sweeps where there are some: other work only slows runs down. *regret* prints that of
 the model in the file. *atomics* prints the rates of figure 9 of Kaleem et al. (2016), which the probe measures.
 
 Each problem counts twice: with the supersteps of its records, and with LONG_RUN, in which preparation weighs less. The
@@ -72,15 +72,15 @@ def cases(folders: Iterable[Path]) -> list[Case]:
 
     Raises ValueError if there are none.
     """
-    groups: dict[tuple[Any, ...], dict[str, Any]] = defaultdict(dict)
-    bases: dict[tuple[Any, ...], tuple[Mapping[str, float], Mapping[str, Any]]] = {}
+    groups: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    chosen: dict[tuple[Any, ...], dict[str, Any]] = {}
     for record in _records(folders):
         key = _key(record)
         if record["schedule"].get("basis"):
-            bases[key] = dict(record["schedule"]["basis"]), record
+            chosen[key] = record
         else:
-            groups[key][record["schedule"]["order"]] = record
-    recorded = [_case(*bases[key], groups[key]) for key in bases if len(groups[key]) > 1]
+            groups[key][record["schedule"]["order"]].append(record)
+    recorded = [_case(record, groups[key]) for key, record in chosen.items() if len(groups[key]) > 1]
     found = [case.for_epochs(epochs) for case in recorded for epochs in (case.problem.epochs, LONG_RUN)]
     if not found:
         raise ValueError(
@@ -113,10 +113,16 @@ def device_of(record: Mapping[str, Any]) -> str:
     return f"{environment['cpu']}, threads {environment['threads']}"
 
 
-def _case(basis: Mapping[str, float], auto: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]]) -> Case:
-    names = [field.name for field in fields(ProblemFacts)]
-    supersteps = {order: one["solve"]["minimum"] / len(one["supersteps"]) for order, one in others.items()}
-    preparations = {order: sum(one["phases"].get(name, 0.0) for name in PREPARED) for order, one in others.items()}
+def _case(auto: Mapping[str, Any], others: Mapping[str, Sequence[Mapping[str, Any]]]) -> Case:
+    names, basis = [field.name for field in fields(ProblemFacts)], dict(auto["schedule"]["basis"])
+    supersteps = {
+        order: min(one["solve"]["minimum"] / len(one["supersteps"]) for one in rounds)
+        for order, rounds in others.items()
+    }
+    preparations = {
+        order: min(sum(one["phases"].get(name, 0.0) for name in PREPARED) for one in rounds)
+        for order, rounds in others.items()
+    }
     return Case(
         "", auto["labels"]["graph"], device_of(auto), auto["config"]["device"]["kind"],
         ProblemFacts(**{name: basis[name] for name in names}),
