@@ -140,7 +140,7 @@ def fitted(measured: Sequence[Case]) -> Model:
 def _line(order: str, measured: Sequence[Case]) -> dict[str, Any]:
     """Return the ridge of one order: least squares of log factors, with a penalty on the weights, not the constant."""
     own = [case for case in measured if order in case.supersteps]
-    x = np.array([regressors(case.problem.named(), case.figures) for case in own])
+    x = np.array([regressors(case.problem, case.figures) for case in own])
     y = np.array(
         [math.log(case.supersteps[order] / analytic(order, case.problem, case.figures).superstep) for case in own]
     )

@@ -7,6 +7,7 @@ are those of the preset ``sgd_predictor``.
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
 import time
@@ -54,7 +55,7 @@ def measured(graph: Graph, algorithm: SGDMatrixFactorisation, features: int) -> 
     engines, phases = {}, {}
     for order in ("auto", *candidates(program, LonestarSchedule(), graph.facts)):
         engine, spent = LonestarCpuEngine(LonestarSchedule(order=order)), Phases()
-        engine.prepare(program, graph, features, DEVICE, spent)
+        engine.prepare(program, copy.copy(graph), features, DEVICE, spent)  # engines share the tables of one graph
         engine.reset(inputs)
         engine.run(1)
         engines[order], phases[order] = engine, spent.seconds

@@ -35,6 +35,7 @@ FIGURES_MADE = {
     "same_atomics": 1e8, "same_locks": 1e7, "parallel": 2.0,
 }  # fmt: skip
 AUTO = LonestarSchedule(order="auto")
+NOTHING = [0.0] * predict.REGRESSORS
 
 
 def device(**figures):
@@ -87,7 +88,13 @@ def test_every_order_has_an_estimate():
 
 def test_the_trained_part_is_used_on_its_devices_only():
     problem = facts(rated())
-    line = {"mean": [0.0] * 9, "scale": [1.0] * 9, "weights": [0.0] * 9, "constant": math.log(4.0), "preparation": 0.0}
+    line = {
+        "mean": NOTHING,
+        "scale": [1.0] * len(NOTHING),
+        "weights": NOTHING,
+        "constant": math.log(4.0),
+        "preparation": 0.0,
+    }
     model = Model(("made",), {"nl": line})
     found = predict.estimates(["nl", "grid"], problem, FIGURES_MADE, model, "made")
     assert found["nl"].factor == pytest.approx(4.0)
@@ -327,5 +334,5 @@ def test_the_file_of_the_engine_has_a_line_for_each_order_of_each_kind():
         assert model.devices
         assert set(model.orders) <= set(choice.orders())
         for line in model.orders.values():
-            assert {len(line[name]) for name in ("mean", "scale", "weights")} == {9}
+            assert {len(line[name]) for name in ("mean", "scale", "weights")} == {len(NOTHING)}
             assert all(scale > 0 for scale in line["scale"])
