@@ -83,10 +83,10 @@ def barriers(order: str, problem: ProblemFacts) -> float:
 
 
 # the trained part -----------------------------------------------------------------------------------------------------
-# What the logarithm of the factor is linear in: the average degree, the share of the largest degree, k, and the bytes of
-# all rows over those of the cache. With the graph left out that is estimated (nine graphs, two k, one thread), the time of
-# the chosen order was 1.06 of the best one; with the numbers of edges, rows and columns, the squared shares of both sides
-# and the tail of the degrees as well, it was 1.13, as they tell nine graphs apart rather than explain them.
+# The logarithm of the factor is linear in the average degree, the share of the largest degree, k, and the bytes of all
+# rows over those of the cache. With each of nine graphs left out in turn (two k, one thread), chosen orders took 1.06
+# times the best ones; with numbers of edges, rows and columns, squared shares of both sides and the tail of the
+# degrees as well, 1.13: these tell nine graphs apart rather than explain them.
 REGRESSORS = 4
 
 
