@@ -294,10 +294,16 @@ def schedule_text(engine: Engine, detail: str = "") -> str:
     ``detail`` follows the schedule in the same line.
     """
     options, given = engine.resolved_options(), options_of(engine.schedule)
-    values = ", ".join(f"{name}={value!r}" for name, value in options.items())
+    values = ", ".join(f"{name}={_shown(value)}" for name, value in options.items())
     chosen = [name for name, value in options.items() if name not in given or given[name] != value]
     line = f"schedule {type(engine.schedule).__name__}({values}){detail}"
     return f"{line}\nchosen by the engine: {', '.join(chosen)}" if chosen else line
+
+
+def _shown(value: object) -> str:
+    """Return a value as text; of a long list only the number of its entries."""
+    text = repr(value)
+    return text if len(text) <= 80 or not isinstance(value, (list, tuple)) else f"[{len(value)} entries]"
 
 
 def schedule_from_options(spec: EngineSpec, options: Mapping[str, object]) -> Any:

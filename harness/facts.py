@@ -50,7 +50,13 @@ class GraphFacts:
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """The kind of device that a schedule is resolved for; ``threads``: those that run on a CPU."""
+    """The device that a schedule is resolved for.
+
+    ``threads``: those that run on a CPU. ``name``: its model. ``figures``: what an engine has measured on it, by name;
+    empty unless the schedule chooses by them.
+    """
 
     kind: Literal["cpu", "cuda"]
     threads: int = 1
+    name: str = ""
+    figures: tuple[tuple[str, float], ...] = ()

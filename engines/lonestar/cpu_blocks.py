@@ -1,4 +1,11 @@
-"""The wavefront on the CPU: threads own block rows and try to lock the block columns of their blocks."""
+"""Schedules of blocks of edges on the CPU: the grid, whose order is fixed, and the wavefront, whose order locks decide.
+
+A block of the grid waits for two others: the one before it in its block row, and the one of its block column in the
+stratum before, which is in the next block row. Threads have no other barrier. Each takes any block that is ready, its
+own block rows first, so that none waits for one that the system has interrupted, or for a larger block. Some block of
+the least advanced block row is always ready or running: the threads that run always finish. Which thread runs a block
+does not change the result.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +13,45 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engines.lonestar.cpu_kernels import counters_of, lock_arrays, locked_kernel, passes_of, stamps_of
-from engines.lonestar.orders import WaveTable
+from engines.lonestar.cpu_kernels import counters_of, lock_arrays, locked_kernel, passes_of, stamps_of, updating
+from engines.lonestar.orders import GridTable, WaveTable
 from engines.lonestar.schedule import LonestarSchedule
 from harness.api import EdgeStep, EngineFailure
-from harness.api.cpu import Holds, PlanDraft, Run, Step
+from harness.api.cpu import Holds, KernelBuilder, PlanDraft, Run, Step
 
+# A part is a thread, whose first block row is starts[t]. `progress` is the number of blocks that a block row has done;
+# the locks are those of block rows. After each block a thread begins again with its first block row: so it leaves those
+# of others to them, and mostly runs blocks of one block column after each other.
+GRID = """
+    @part
+    rows = len(progress)
+    left = True
+    while left:
+        left = False
+        ran = False
+        for n in range(rows):
+            row = (at(starts, t) + n) % rows
+            after = (row + 1) % rows
+            stratum = int64(published(progress, row))
+            if stratum < rows:
+                left = True
+                if published(progress, after) >= stratum and try_lock(locks, row):
+                    stratum = int64(published(progress, row))
+                    if stratum < rows and published(progress, after) >= stratum:
+                        block = stratum * rows + row
+                        for j in range(at(block_bounds, block), at(block_bounds, block + 1)):
+                            e = at(edge_order, j)
+                            u = at(order_sources, j)
+                            v = at(order_destinations, j)
+                            @edge
+                        publish(progress, row, stratum + 1)
+                        ran = True
+                    unlock(locks, row)
+                    if ran:
+                        break
+        if left and not ran:
+            give_way()
+"""
 # A part is a block row. Its blocks are visited in the order of `visits`.
 WAVEFRONT = """
     @part
@@ -34,6 +74,45 @@ WAVEFRONT = """
             missing += 1
     left[t] = missing
 """
+
+
+@dataclass(frozen=True)
+class GridPass:
+    """A step over the blocks of a grid. ``blocks``: the number of block rows."""
+
+    kernel: str
+    blocks: int
+
+    def bound(self, run: Run) -> Step:
+        """Return the step that runs all blocks. It raises EngineFailure if one is left."""
+        threads = min(run.threads, self.blocks)
+        starts = np.arange(threads) * self.blocks // threads
+
+        def step() -> None:
+            progress = run.memory.arrays["progress"]
+            progress[:] = run.memory.arrays["locks"][:] = 0
+            run.call(self.kernel, threads, starts=starts)
+            if (progress != self.blocks).any():
+                raise EngineFailure(f"{self.kernel} ran {int(progress.sum())} of {self.blocks**2} blocks")
+            run.edges += run.rules.graph.num_edges
+
+        return step
+
+
+def plan_grid(draft: PlanDraft, stage: EdgeStep, schedule: LonestarSchedule) -> None:
+    """Add the kernel and the pass of a step under the grid."""
+    assert schedule.blocks is not None
+    setting = draft.setting
+    draft.table(GridTable(schedule))
+    for name in ("progress", "locks"):
+        draft.array(name, Holds.WORK, "", "int32", schedule.blocks)
+    signature = [
+        ("starts", "i64"), ("progress", "i32"), ("locks", "i32"), ("block_bounds", "i64"), ("edge_order", "i64"),
+        ("order_sources", setting.ids), ("order_destinations", setting.ids),
+    ]  # fmt: skip
+    builder = KernelBuilder(stage.name, setting.program, setting.layout, GRID, signature)
+    draft.kernels.append(updating(draft, builder, stage, "e", "csr_"))
+    draft.passes.append(GridPass(stage.name, schedule.blocks))
 
 
 @dataclass(frozen=True)

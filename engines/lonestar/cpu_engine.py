@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.lonestar.choice import FIGURES, explained
 from engines.lonestar.counts import leads_to_columns, lost_share
 from engines.lonestar.cpu_kernels import counters_of, passes_of, stamps_of
 from engines.lonestar.cpu_plan import plan
-from engines.lonestar.orders import BatchTable
+from engines.lonestar.cpu_probe import cpu_figures
+from engines.lonestar.orders import Batches, BatchTable, GridTable
 from engines.lonestar.schedule import LonestarSchedule
 from engines.lonestar.stamps import serial_order
 from harness.api import (
@@ -26,7 +29,8 @@ from harness.api import (
     RunStatistics,
     Superstep,
 )
-from harness.api.cpu import CpuEngine, CpuPlan, Run, Step
+from harness.api.cpu import CpuEngine, CpuPlan, Run, Step, usable_threads
+from harness.api.figures import device_name, figures_of
 
 
 class LonestarCpuEngine(CpuEngine):
@@ -36,30 +40,57 @@ class LonestarCpuEngine(CpuEngine):
     """
 
     schedule: LonestarSchedule
+    _estimates = ""  # of order=auto, as text
 
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts) -> CpuPlan | No:
         """Return the plan of the schedule (:func:`engines.lonestar.cpu_plan.plan`)."""
         return plan(program, self.schedule, graph, features, device, self.runs)
 
     def plan_on(self, program: Program, graph: Graph, features: int, device: Device) -> CpuPlan | No:
-        """Return the plan for the threads of a device; No for a graph that the schedule cannot run on."""
-        found = super().plan_on(program, graph, features, device)
+        """Return the plan for the threads of a device; No for a graph that the schedule cannot run on.
+
+        With ``order=auto``, a device is measured if the cache has no figures of it.
+        """
+        sides = leads_to_columns(graph)
+        if self.schedule.order == "auto" and device.kind == "cpu":
+            found = self._choose(program, graph, features, device, sides=sides)
+        else:
+            found = super().plan_on(program, graph, features, device)
         if isinstance(found, No):
             return found
         if graph.has_self_loops:
             return No(f"{program.name} updates both ends of an edge, and the graph has self-loops")
-        if self.schedule.of_sides and not leads_to_columns(graph):
+        if found.schedule.of_sides and not sides:
             return No(
-                f"order={self.schedule.order} needs a bipartite graph whose edges lead from its left to its right side"
+                f"order={found.schedule.order} needs a bipartite graph whose edges lead from its left to its right side"
             )
         return found
+
+    def _choose(self, program: Program, graph: Graph, features: int, device: Device, *, sides: bool) -> CpuPlan | No:
+        """Return the plan of the order with the smallest estimate, and keep the text of all estimates."""
+        device = replace(device, threads=usable_threads(device))
+        figures = figures_of(FIGURES, device, lambda: cpu_figures(device.threads))
+        known = DeviceFacts("cpu", device.threads, device_name(device), figures)
+        facts = graph.facts if sides else replace(graph.facts, bipartite=None)
+        found = self.plan(program, facts, features, known)
+        if not isinstance(found, No):
+            self._estimates = explained(program, self.schedule, facts, features, known)
+        return found
+
+    @property
+    def taken(self) -> LonestarSchedule:
+        """The schedule with every option filled in, after :meth:`generate`."""
+        assert self.planned is not None
+        schedule = self.planned.schedule
+        assert isinstance(schedule, LonestarSchedule)
+        return schedule
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Plan, order the edges, compile and allocate. Raises EngineFailure for a refused program."""
         super().prepare(program, graph, features, device, phases)
         self.executor.loop = in_place_loop
         assert self.planned is not None
-        self.deterministic = self.schedule.ordered_by_batches or self.planned.rules.threads == 1
+        self.deterministic = self.taken.ordered_by_batches or self.planned.rules.threads == 1
         self._steps = [stage.name for stage in program.stages if isinstance(stage, EdgeStep)]
 
     def ordered_superstep(self) -> Mapping[str, NDArray[np.integer[Any]] | float]:
@@ -68,11 +99,11 @@ class LonestarCpuEngine(CpuEngine):
         Without locks, the share of updates that were lost.
         """
         assert self.planned is not None
-        if self.schedule.order == "hogwild":
+        if self.taken.order == "hogwild":
             return self._lossy_superstep()
-        if self.schedule.ordered_by_batches:
+        if self.taken.ordered_by_batches:
             self.run(1)
-            order = self.executor.store.table(BatchTable(self.planned.schedule)).batches.edges
+            order = self._batches().edges
             return dict.fromkeys(self._steps, order)
         arrays, graph = self.executor.memory.arrays, self.executor.store.graph
         for step in self._steps:
@@ -87,6 +118,13 @@ class LonestarCpuEngine(CpuEngine):
             found[step] = serial_order(graph.csr.row_of_edge, graph.csr.neighbours, stamps)
         return found
 
+    def _batches(self) -> Batches:
+        assert self.planned is not None
+        store, schedule = self.executor.store, self.planned.schedule
+        if schedule.order == "grid":
+            return store.table(GridTable(schedule))[0].batches
+        return store.table(BatchTable(schedule)).batches
+
     def _lossy_superstep(self) -> dict[str, float]:
         arrays, graph = self.executor.memory.arrays, self.executor.store.graph
         for step in self._steps:
@@ -98,21 +136,22 @@ class LonestarCpuEngine(CpuEngine):
         return found
 
     def explain(self) -> str:
-        """Return the schedule, the generated source, and, once it is prepared, the batches or passes."""
-        if self._executor is None or self.planned is None:
-            return super().explain()
-        if self.schedule.order == "hogwild":
-            return super().explain()
-        if self.schedule.ordered_by_batches:
-            sizes = self.executor.store.table(BatchTable(self.planned.schedule)).batches.sizes
+        """Return the estimates of ``order=auto``, the schedule, the source, and, once prepared, batches or passes."""
+        parts = [*([self._estimates] if self._estimates else []), super().explain()]
+        if self._executor is not None and self.taken.order != "hogwild":
+            parts.append(self._observed())
+        return "\n\n".join(parts)
+
+    def _observed(self) -> str:
+        """Return the number and sizes of batches, or the passes of the last superstep."""
+        if self.taken.ordered_by_batches:
+            sizes = self._batches().sizes
             largest, median = int(sizes.max(initial=0)), float(np.median(sizes)) if len(sizes) else 0.0
-            told = f"{len(sizes):,} batches of {largest:,} edges at most, {median:,.0f} in the median"
-        else:
-            arrays = self.executor.memory.arrays
-            told = "; ".join(
-                f"passes of {step}: {arrays[passes_of(step)][0]} in the last superstep" for step in self._steps
-            )
-        return f"{super().explain()}\n\n{told}"
+            return f"{len(sizes):,} batches of {largest:,} edges at most, {median:,.0f} in the median"
+        arrays = self.executor.memory.arrays
+        return "; ".join(
+            f"passes of {step}: {arrays[passes_of(step)][0]} in the last superstep" for step in self._steps
+        )
 
 
 def in_place_loop(run: Run, steps: Sequence[Step], movement: object, max_supersteps: int) -> RunStatistics:

@@ -62,5 +62,5 @@ def plan_lossy(draft: PlanDraft, stage: EdgeStep, schedule: LonestarSchedule) ->
     builder = KernelBuilder(
         f"{stage.name}_lossy", setting.program, setting.layout, HOGWILD, signature, dynamic=True
     )  # fmt: skip
-    draft.kernels.append(updating(builder, stage, "e", "csr_"))
+    draft.kernels.append(updating(draft, builder, stage, "e", "csr_"))
     draft.passes.append(LossyPass(stage.name, schedule.batch))

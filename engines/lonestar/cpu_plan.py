@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from engines.lonestar.cpu_blocks import plan_wavefront
+from engines.lonestar.choice import chosen
+from engines.lonestar.cpu_blocks import plan_grid, plan_wavefront
 from engines.lonestar.cpu_kernels import updating
 from engines.lonestar.cpu_locks import plan_locked
 from engines.lonestar.cpu_lossy import plan_lossy
 from engines.lonestar.orders import BatchTable
-from engines.lonestar.schedule import IN_BLOCKS, LOCKED, LonestarSchedule
+from engines.lonestar.schedule import LOCKED, LonestarSchedule
 from harness.api import DeviceFacts, EdgeStep, GraphFacts, GraphReduce, No, Program, VertexStep, unfolded
 from harness.api.cpu import (
     CpuPlan,
@@ -24,7 +25,9 @@ from harness.api.cpu import (
     unsupported,
 )
 
-BLOCKS = 16  # block rows: with 16 x 16 blocks of 1 M to 10 M ratings, a block's rows fit the caches of a core
+# Block rows, at least: with 16 x 16 blocks of 1 M to 10 M ratings, a block's rows fit the caches of a core. There are
+# twice as many as threads, so that one that waits for a block finds another.
+BLOCKS = 16
 # lines that end up inside of loops are indented by the templates
 BATCHED = """
     @part
@@ -49,7 +52,13 @@ def plan(
     policy: CpuPolicy,
 ) -> CpuPlan | No:  # fmt: skip
     """Return the plan of a traced program, or the reason why the schedule cannot run it."""
-    found = resolve(program, schedule, graph, features)
+    reason = refusal(program, graph, features)
+    if reason:
+        return No(reason)
+    taken = chosen(program, schedule, graph, features, device)
+    if isinstance(taken, No):
+        return taken
+    found = resolve(program, taken, graph, features, device)
     if isinstance(found, No):
         return found
     resolved = found
@@ -67,16 +76,18 @@ def plan(
     return draft.finish("LonestarCpuEngine", resolved)
 
 
-def resolve(program: Program, schedule: LonestarSchedule, graph: GraphFacts, features: int) -> LonestarSchedule | No:
+def resolve(
+    program: Program, schedule: LonestarSchedule, graph: GraphFacts, features: int, device: DeviceFacts
+) -> LonestarSchedule | No:
     """Return the schedule with every option filled in, or the reason why it cannot run the program."""
     steps = [stage for stage in program.stages if isinstance(stage, EdgeStep)]
     given = any(step.order == "given" for step in steps)
     serial = any(step.conflicts == "serial" for step in steps)
-    reason = refusal(program, graph, features) or schedule.refusal(given=given, serial=serial)
+    reason = schedule.refusal(given=given, serial=serial)
     if reason:
         return No(reason)
     resolved = schedule.resolved(given=given, edges=graph.num_edges)
-    blocks = (resolved.blocks or BLOCKS) if resolved.order in ("grid", "wavefront") else None
+    blocks = (resolved.blocks or max(BLOCKS, 2 * device.threads)) if resolved.order in ("grid", "wavefront") else None
     return replace(resolved, blocks=blocks)
 
 
@@ -111,16 +122,15 @@ def plan_batched(draft: PlanDraft, stage: EdgeStep, schedule: LonestarSchedule) 
     """Add the kernel and the pass of a step under an offline schedule."""
     setting = draft.setting
     draft.table(BatchTable(schedule))
-    units = schedule.order in IN_BLOCKS
+    units = schedule.order == "blkdiag"
     signature = [
         ("batches", "i64"), *([("units", "i64")] if units else []), ("edge_order", "i64"),
         ("order_sources", setting.ids), ("order_destinations", setting.ids),
     ]  # fmt: skip
     template = BATCHED.format(edge=IN_UNITS if units else EACH)
-    builder = KernelBuilder(stage.name, setting.program, setting.layout, template, signature, batches="batches",
-                            smallest_part=1 if schedule.order == "grid" else None)  # fmt: skip
-    draft.kernels.append(updating(builder, stage, "e", "csr_"))
+    builder = KernelBuilder(stage.name, setting.program, setting.layout, template, signature, batches="batches")
+    draft.kernels.append(updating(draft, builder, stage, "e", "csr_"))
     draft.passes.append(BatchedPass(stage.name))
 
 
-PLANNED = {**dict.fromkeys(LOCKED, plan_locked), "wavefront": plan_wavefront, "hogwild": plan_lossy}
+PLANNED = {**dict.fromkeys(LOCKED, plan_locked), "grid": plan_grid, "wavefront": plan_wavefront, "hogwild": plan_lossy}

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engines.lonestar.choice import FIGURES, candidates, chosen, explained
 from engines.lonestar.counts import leads_to_columns, lost_share
 from engines.lonestar.cuda_executor import LonestarExecutor
 from engines.lonestar.cuda_plan import plan
+from engines.lonestar.cuda_probe import cuda_figures
 from engines.lonestar.cuda_tables import CudaBatches
 from engines.lonestar.stamps import serial_order
-from harness.api import EngineFailure, No
+from harness.api import DeviceFacts, EngineFailure, No, Yes, cuda_unavailable
 from harness.api.cuda import CUDA, CudaEngine
+from harness.api.figures import device_name, figures_of, known_figures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engines.lonestar.schedule import LonestarSchedule
-    from harness.api import Device, DeviceFacts, Graph, GraphFacts, Inputs, Phases, Program, Yes
+    from harness.api import Device, Graph, GraphFacts, Inputs, Phases, Program
     from harness.api.cuda import CudaPlan
 
 
@@ -32,23 +36,79 @@ class LonestarCudaEngine(CudaEngine):
 
     schedule: LonestarSchedule
     executor_type = LonestarExecutor
+    _estimates = ""
 
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
-        """Return the plan of a program, or why it cannot run."""
-        return plan(program, self.schedule, graph, features)
+        """Return the plan of a program, or why it cannot run. ``device``: figures for ``order=auto``."""
+        taken = chosen(program, self.schedule, graph, features, device)
+        return taken if isinstance(taken, No) else plan(program, taken, graph, features)
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
-        """Return whether the program can run under this schedule on this graph."""
-        found = super().supports(program, graph, features, device)
-        reason = "" if isinstance(found, No) else self._unfit(program, graph)
-        return No(reason) if reason else found
+        """Return whether the program can run under this schedule on this graph.
+
+        ``order=auto`` on a device that is not measured yet may need as much memory as any order.
+        """
+        known = self._facts_of(device)
+        if self.schedule.order == "auto" and not known.figures:
+            return self._most(program, graph, features)
+        found = self._plan_on(program, graph, features, known)
+        return found if isinstance(found, No) else Yes(found.bytes_needed, found.host_bytes)
 
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
         """Plan, without a device. Raises EngineFailure if the program cannot run."""
-        super().generate(program, graph, features, device)
-        reason = self._unfit(program, graph)
-        if reason:
-            raise EngineFailure(reason)
+        known = self._facts_of(device)
+        found = self._plan_on(program, graph, features, known)
+        if isinstance(found, No):
+            raise EngineFailure(found.reason)
+        self.planned = found
+        if self.schedule.order == "auto":
+            self._estimates = explained(program, self.schedule, self._fitting(graph), features, known)
+
+    def _plan_on(self, program: Program, graph: Graph, features: int, device: DeviceFacts) -> CudaPlan | No:
+        """Return the plan, or why it cannot run on a graph."""
+        found = self.plan(program, self._fitting(graph), features, device)
+        reason = "" if isinstance(found, No) else self._unfit(program, graph)
+        return No(reason) if reason else found
+
+    # order=auto -------------------------------------------------------------------------------------------------------
+    def _facts_of(self, device: Device, *, measure: bool = False) -> DeviceFacts:
+        """Return what is known of a device; ``measure`` it for ``order=auto`` if the cache has no figures of it."""
+        if self.schedule.order != "auto" or cuda_unavailable(device.index):
+            return CUDA
+        found = known_figures(FIGURES, device)
+        if found is None and measure:
+            found = figures_of(FIGURES, device, lambda: cuda_figures(device.index))
+        return DeviceFacts("cuda", name=device_name(device), figures=found or ())
+
+    def _fitting(self, graph: Graph) -> GraphFacts:
+        """Return the facts of a graph; for ``order=auto``, without sides if edges do not lead from left to right."""
+        sides = self.schedule.order != "auto" or leads_to_columns(graph)
+        return graph.facts if sides else replace(graph.facts, bipartite=None)
+
+    def _most(self, program: Program, graph: Graph, features: int) -> Yes | No:
+        """Return the largest answer of all orders that ``order=auto`` may take."""
+        facts = self._fitting(graph)
+        plans = [
+            plan(program, replace(self.schedule, order=order), facts, features)
+            for order in candidates(program, self.schedule, facts)
+        ]
+        found = [one for one in plans if not isinstance(one, No)]
+        reason = next((one.reason for one in plans if isinstance(one, No)), "no order runs the program")
+        reason = self._unfit(program, graph) or reason
+        if not found or self._unfit(program, graph):
+            return No(reason)
+        return Yes(max(one.bytes_needed for one in found), max(one.host_bytes for one in found))
+
+    def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Build what needs no device; nothing if ``order=auto`` has to measure it first."""
+        if self.schedule.order != "auto" or self._facts_of(device).figures:
+            super().build(program, graph, features, device, phases)
+
+    @property
+    def taken(self) -> LonestarSchedule:
+        """The schedule with every option filled in, after :meth:`generate`."""
+        schedule: LonestarSchedule = self.planned.schedule
+        return schedule
 
     def _unfit(self, program: Program, graph: Graph) -> str:
         """Return why the edges of a graph cannot run under the schedule; empty if they can."""
@@ -62,8 +122,10 @@ class LonestarCudaEngine(CudaEngine):
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Build, load the kernels, upload. Raises DeviceUnavailable, CompilationFailed, MemoryError, EngineFailure."""
+        with phases("probe"):
+            self._facts_of(device, measure=True)
         super().prepare(program, graph, features, device, phases)
-        self.deterministic = self.schedule.ordered_by_batches
+        self.deterministic = self.taken.ordered_by_batches
 
     def memory_model(self, program: Program, graph: Graph, features: int, inputs: Inputs) -> No:
         """Return why accesses are not counted."""
@@ -76,7 +138,7 @@ class LonestarCudaEngine(CudaEngine):
         Without locks, the share of updates that were lost.
         """
         executor, steps = self.lonestar, [step.name for step in self.lonestar.steps]
-        if self.schedule.ordered_by_batches:
+        if self.taken.ordered_by_batches:
             self.run(1)
             order = executor.store.table(CudaBatches(executor.schedule)).batches.edges
             return dict.fromkeys(steps, order)
@@ -84,7 +146,7 @@ class LonestarCudaEngine(CudaEngine):
             raise EngineFailure("stamps are taken of one step in place, and the program has several")
         graph = executor.store.graph
         stamps, counters = self._observed(graph)
-        if self.schedule.order == "hogwild":
+        if self.taken.order == "hogwild":
             degrees = np.diff(graph.csr.offsets) + np.diff(graph.csc.offsets)
             return {steps[0]: lost_share(degrees, counters)}
         order = serial_order(graph.csc.neighbours, graph.csc.row_of_edge, stamps)
@@ -120,7 +182,7 @@ class LonestarCudaEngine(CudaEngine):
         return executor
 
     def explain(self) -> str:
-        """Return the schedule, the mapping, the kernels, the source, and, after a superstep, the passes."""
+        """Return the estimates of ``order=auto``, the schedule, the kernels, the source, and the passes after a run."""
         passes = self._executor.passes if isinstance(self._executor, LonestarExecutor) else {}
         told = [f"passes of {step}: {count:,} in the last superstep" for step, count in passes.items()]
-        return "\n\n".join([super().explain(), *told])
+        return "\n\n".join([*([self._estimates] if self._estimates else []), super().explain(), *told])

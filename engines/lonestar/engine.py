@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from engines.lonestar.schedule import LonestarSchedule
 from harness.api import PerDevice
 
 
@@ -14,3 +15,7 @@ class LonestarEngine(PerDevice):
         "cpu": "engines.lonestar.cpu_engine:LonestarCpuEngine",
         "cuda": "engines.lonestar.cuda_engine:LonestarCudaEngine",
     }
+
+    def __init__(self, schedule: LonestarSchedule) -> None:
+        super().__init__(schedule)
+        self.tunes = schedule.order == "auto"  # it measures a device that it does not know yet

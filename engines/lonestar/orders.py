@@ -65,14 +65,7 @@ def batches_of(graph: Graph, schedule: LonestarSchedule) -> Batches:
         case "grid":
             assert graph.bipartite is not None
             assert schedule.blocks is not None
-            left, across = graph.bipartite
-            return strata(
-                rows,
-                number,
-                equal_blocks(rows, left, schedule.blocks),
-                equal_blocks(number, across, schedule.blocks),
-                schedule.blocks,
-            )
+            return strata(rows, number, graph.bipartite, schedule.blocks)
         case "levels":
             order = shuffled(graph.num_edges, schedule.seed) if schedule.shuffle else np.arange(graph.num_edges)
             groups = list(levels(rows, columns, order))
@@ -135,17 +128,25 @@ def equal_blocks(vertex: Array, count: int, blocks: int) -> Array:
     return np.minimum(middle * blocks / max(1, len(vertex)), blocks - 1).astype(np.int64)
 
 
-def strata(rows: Array, columns: Array, block_of_row: Array, block_of_column: Array, blocks: int) -> Batches:
+def block_numbers(rows: Array, columns: Array, sides: tuple[int, int], blocks: int) -> Array:
+    """Return stratum * blocks + block row of each edge, int64[E]: stratum s has the blocks of block columns i + s.
+
+    ``rows``, ``columns``: of each edge, both counted from 0. ``sides``: the numbers of rows and of columns.
+    """
+    row, column = equal_blocks(rows, sides[0], blocks)[rows], equal_blocks(columns, sides[1], blocks)[columns]
+    return np.asarray((column - row) % blocks * blocks + row)
+
+
+def strata(rows: Array, columns: Array, sides: tuple[int, int], blocks: int) -> Batches:
     """Return ``blocks`` strata of blocks without a common block row or column; a unit is a block's edges, by row.
 
-    ``rows``, ``columns``: of each edge, both counted from 0. Empty blocks and strata are left out.
+    The arguments are those of :func:`block_numbers`. Empty blocks and strata are left out.
     """
-    block_row = block_of_row[rows]
-    stratum = (block_of_column[columns] - block_row) % blocks
-    edges = np.lexsort((columns, rows, block_row, stratum))
-    new_stratum = np.diff(stratum[edges]) != 0
-    units = _bounds(new_stratum | (np.diff(block_row[edges]) != 0), len(edges))
-    return Batches(edges, np.searchsorted(units, _bounds(new_stratum, len(edges))), units)
+    number = block_numbers(rows, columns, sides, blocks)
+    edges = np.lexsort((columns, rows, number))
+    number = number[edges]
+    units = _bounds(np.diff(number) != 0, len(edges))
+    return Batches(edges, np.searchsorted(units, _bounds(np.diff(number // blocks) != 0, len(edges))), units)
 
 
 def matching_of_edges(rows: Array, columns: Array, num_vertices: int, order: Array) -> Array:
@@ -255,6 +256,38 @@ class BatchTable(Table[OrderedEdges]):
             "order_destinations": made.destinations, "batches": made.batches.batches,
         }  # fmt: skip
         return arrays if made.batches.units is None else {**arrays, "units": made.batches.units}
+
+
+@dataclass(frozen=True)
+class GridTable(Table[tuple[OrderedEdges, Array]]):
+    """The strata of *grid*, and the bounds of all blocks, stratum by stratum, int64[blocks * blocks + 1].
+
+    ``schedule``: with every option filled in.
+    """
+
+    schedule: LonestarSchedule
+
+    def of(self, graph: Graph) -> tuple[OrderedEdges, Array]:
+        """Return the edges in the order of strata, and the bounds of blocks."""
+        made = BatchTable(self.schedule).of(graph)
+        assert graph.bipartite is not None
+        assert self.schedule.blocks is not None
+        sources, columns = made.sources.astype(np.int64), made.destinations.astype(np.int64) - graph.bipartite[0]
+        number = block_numbers(sources, columns, graph.bipartite, self.schedule.blocks)
+        return made, np.searchsorted(number, np.arange(self.schedule.blocks**2 + 1)).astype(np.int64)
+
+    def nbytes(self, graph: GraphFacts) -> int:
+        """Return the bytes of the order, the ends, and the bounds of blocks, at most."""
+        assert self.schedule.blocks is not None
+        return BatchTable(self.schedule).nbytes(graph) + INT64 * (self.schedule.blocks**2 + 1)
+
+    def named(self, made: tuple[OrderedEdges, Array]) -> dict[str, Array]:
+        """Return the arrays as kernels take them."""
+        edges, bounds = made
+        return {
+            "edge_order": edges.batches.edges, "order_sources": edges.sources,
+            "order_destinations": edges.destinations, "block_bounds": bounds,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)

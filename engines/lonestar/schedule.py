@@ -41,12 +41,17 @@ class LonestarSchedule:
       result is exactly that of the edges one after another.
     - *grid* (DSGD, Gemulla et al. 2011; FPSG, Chin et al. 2015): ``blocks`` x ``blocks`` blocks with about the same
       number of edges in each block row and column. In stratum s, block row i meets block column i + s; a thread takes a
-      whole block, and the same block rows in every stratum.
+      whole block. On the CPU there is no barrier: a block waits for the one before it in its block row and for the
+      block of the stratum before in its block column, and threads take any block that is ready.
 
     Lossy, without locks:
 
     - *hogwild* (Niu et al. 2011; in batches as in cuMF_SGD): a thread takes ``batch`` edges of a random order at a time
       and locks nothing. Updates of a row may be lost, which only programs with ``conflicts="lossy"`` accept.
+
+    *auto* takes the order of the smallest estimated time of a superstep, with the preparation divided among the
+    supersteps (:mod:`.predict`). It takes a lossy order only for programs that accept one. The record has the
+    ``estimates`` and their ``basis``, which cannot be set.
 
     On a GPU, ``barrier`` is the end of a launch or a barrier of all resident blocks (*grid*). By default, batches that
     fill the GPU have a launch each, those of a few blocks share one with barriers, and those of one block run in it.
@@ -60,9 +65,10 @@ class LonestarSchedule:
 
     order: Literal[
         "el", "nl", "hybrid", "owner", "wavefront", "agm_e", "agm_n", "sgm", "diag", "blkdiag", "levels", "grid",
-        "hogwild",
+        "hogwild", "auto",
     ] = option(
-        "el", "which edges run at the same time: locks (el, nl, hybrid, owner, wavefront), none (hogwild), or batches"
+        "el", "which edges run at the same time: locks (el, nl, hybrid, owner, wavefront), none (hogwild), batches, or "
+        "auto: the cheapest by an estimate"
     )  # fmt: skip
     shuffle: bool | None = option(None, "take the edges in a random order (null: the default of the order)")
     seed: int = option(0, "seed of the random order", within="[0, inf)")
@@ -70,7 +76,9 @@ class LonestarSchedule:
     block_rows: int = option(2, "rows in a block of blkdiag", within="[1, inf)")
     block_columns: int = option(2, "columns in a block of blkdiag", within="[1, inf)")
     blocks: int | None = option(
-        None, "block rows of grid and wavefront (null: 16 on the CPU, up to 1024 on a GPU)", within="[1, inf)"
+        None,
+        "block rows of grid and wavefront (null: on the CPU 16, or twice the threads; up to 1024 on a GPU)",
+        within="[1, inf)",
     )
     hub: int | None = option(
         None, "degree from which owner takes a column (null: by the number of edges)", within="[1, inf)"
@@ -85,6 +93,12 @@ class LonestarSchedule:
     workers: int | None = option(
         None, "GPU: teams of hogwild at a time (null: so few that 2 % of the updates meet)", within="[1, inf)"
     )
+    estimates: tuple[tuple[str, float], ...] | None = option(
+        None, "set by auto: seconds of a superstep with its share of the preparation, by order"
+    )
+    basis: tuple[tuple[str, float], ...] | None = option(
+        None, "set by auto: figures of the device and of the graph that the estimates come from"
+    )
     batch: int = option(256, "consecutive edges that a thread of hogwild takes", within="[1, inf)")
 
     @property
@@ -95,7 +109,7 @@ class LonestarSchedule:
     @property
     def of_sides(self) -> bool:
         """Whether the schedule distinguishes rows and columns, which must then be different vertices."""
-        return self.order not in ("el", "agm_e", "levels", "hogwild")
+        return self.order not in ("el", "agm_e", "levels", "hogwild", "auto")
 
     def resolved(self, *, given: bool, edges: int = 0) -> LonestarSchedule:
         """Return the schedule with every option filled in.

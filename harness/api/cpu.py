@@ -8,17 +8,21 @@ from harness.lowering.buffers import Holds
 from harness.lowering.cpu.batches import FIRST_EDGES, flagged_batches
 from harness.lowering.cpu.change_sums import add_change_sums, change_prefix
 from harness.lowering.cpu.edge_updates import plan_update
-from harness.lowering.cpu.engine import CpuEngine
+from harness.lowering.cpu.engine import CpuEngine, usable_threads
 from harness.lowering.cpu.flags import every_vertex, flagged_loop, raised
 from harness.lowering.cpu.hubs import HUB_ARGUMENTS, HubRuns, Hubs, push_template, sum_hubs_in_runs
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
+from harness.lowering.cpu.locks import try_lock, unlock
+from harness.lowering.cpu.parallel_for import launch
 from harness.lowering.cpu.partition import owned_edges, owner_bounds
 from harness.lowering.cpu.passes import plan_count, plan_graph, plan_vertices
 from harness.lowering.cpu.plan import CpuPlan, Narrowing, PlanDraft
 from harness.lowering.cpu.policy import CpuPolicy
+from harness.lowering.cpu.row_memory import atomic_add
 from harness.lowering.cpu.run import Run, Step
 from harness.lowering.cpu.sent_edges import SentEdges, plan_sent_edges
 from harness.lowering.cpu.setting import CpuSetting
+from harness.lowering.cpu.strips import Store
 from harness.lowering.cpu.tables import Owned
 from harness.lowering.cpu.vertex_kernels import fill_kernel
 from harness.lowering.cpu.write_back import write_back
@@ -48,15 +52,18 @@ __all__ = [
     "Run",
     "SentEdges",
     "Step",
+    "Store",
     "Structure",
     "Table",
     "add_change_sums",
+    "atomic_add",
     "change_prefix",
     "composed_writes",
     "every_vertex",
     "fill_kernel",
     "flagged_batches",
     "flagged_loop",
+    "launch",
     "levels",
     "owned_edges",
     "owner_bounds",
@@ -69,6 +76,9 @@ __all__ = [
     "raised",
     "recomputation_only",
     "sum_hubs_in_runs",
+    "try_lock",
+    "unlock",
     "unsupported",
+    "usable_threads",
     "write_back",
 ]  # fmt: skip

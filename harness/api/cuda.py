@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from harness.device.cuda import blocks_of_multiprocessor, registers_of
+from harness.device.compilation import compiled
+from harness.device.cuda import architecture, blocks_of_multiprocessor, open_device, registers_of
 from harness.facts import Degrees
 from harness.language.analysis import Delta
 from harness.language.criterion import PROPAGATED_SHARE, TEST_EVERY
@@ -77,11 +78,13 @@ __all__ = [
     "TrackingPolicy",
     "Value",
     "Visits",
+    "architecture",
     "arrays_of",
     "blocks_of_multiprocessor",
     "by_side",
     "collect_change",
     "combine_threads",
+    "compiled",
     "composed_writes",
     "constants_by_source",
     "cuda_write_back",
@@ -91,6 +94,7 @@ __all__ = [
     "lock_buffer",
     "make_persistent",
     "named_apart",
+    "open_device",
     "places",
     "queue_ahead",
     "refusal",

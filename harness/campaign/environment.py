@@ -16,6 +16,7 @@ import psutil
 
 from harness import __version__
 from harness.campaign.cgroup import memory_limit, times_throttled
+from harness.device.figures import cpu_model
 
 _PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "cupy-cuda12x", "cupy-cuda13x", "torch")
 
@@ -91,16 +92,6 @@ def _most_clock() -> float | None:
     """Return the highest clock of the first core in MHz, or None."""
     path = _FREQUENCY / "cpuinfo_max_freq"  # in kHz
     return int(path.read_text()) / 1000 if path.exists() else None
-
-
-def cpu_model() -> str:
-    """Return the processor's name as reported by the system."""
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        for line in information.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def _version(package: str) -> str | None:

@@ -20,8 +20,8 @@ from numba import int64, njit
 from harness.algorithms.bfs import BFS
 from harness.algorithms.components import Components
 from harness.algorithms.sssp import SSSP
-from harness.campaign.environment import cpu_model
 from harness.contract import Engine
+from harness.device.figures import cpu_model
 from harness.graph import Graph, open_graph
 from harness.lowering.cpu.parallel_for import launch
 from harness.lowering.cpu.partition import owner_bounds

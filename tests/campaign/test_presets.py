@@ -48,6 +48,8 @@ OTHERS = {  # a preset: its device, and its number of cells with all engines ins
     "cpu_peers": ("cpu", 70),
     "sgd_schedules": ("cpu", 36),
     "sgd_hybrid": ("cpu", 12),
+    "sgd_atomics": ("cpu", 1),
+    "sgd_predictor": ("cpu", 234),
     "sgd_table_2": ("cpu", 3),
     "sgd_quality": ("cpu", 4),
     "sgd_peers": ("cpu", 10),

@@ -18,7 +18,7 @@ from harness.graph.generators import random_ratings
 from harness.language import trace
 from harness.language.replay import replay
 from harness.language.validation import compare
-from tests.engines.test_lonestar import OPTIONS, replayed
+from tests.engines.test_lonestar import OPTIONS, replayed, sides
 from tests.engines.test_lonestar_on_cuda import ALGORITHM, LOSSY, check_replay, cuda_engine
 
 SHORT = (
@@ -96,6 +96,19 @@ def test_an_edge_whose_end_is_locked_is_left_alone(order, emulated):
     after = engine.values("x")
     assert np.array_equal(after[held], before[held])
     assert (np.delete(after, held, axis=0)[:50] != np.delete(before, held, axis=0)[:50]).any(axis=1).all()
+
+
+@pytest.mark.parametrize(
+    "order", ["el", *(pytest.param(order, marks=pytest.mark.full) for order in LOCKED if order != "el")]
+)
+def test_edges_that_all_need_one_lock_are_run_once_each(order, emulated):
+    graph = sides([(i, 0) for i in range(150)], 150, 1)
+    program, inputs = trace(ALGORITHM), ALGORITHM.inputs(graph, 16)
+    engine = cuda_engine(program, graph, 16, emulated, order=order, **({"hub": 10} if order == "owner" else {}))
+    found = replayed(engine, program, graph, inputs, 16, supersteps=1)
+    assert found.ok, found.detail
+    assert 1 <= engine.executor.passes["step"] <= graph.num_edges
+    assert not engine.executor.arrays["locks"].get().any()
 
 
 @pytest.mark.full

@@ -188,6 +188,7 @@ def engine_for(order, program, graph, features, threads=2, **options):
 CASES = [(order, k, {}) for order in ORDERS for k in (1, 3, 16, 33, 128)]
 SHORT = [
     *((order, 3, {}) for order in ORDERS), ("agm_e", 33, {"bias": "both", "rates": "adagrad", "sides": "double"}),
+    ("levels", 100, {"bias": "both", "rates": "adagrad"}), ("grid", 41, {"rates": "twin", "normalise": "deviation"}),
     ("el", 16, {"normalise": "largest"}), ("grid", 16, {"rates": "twin", "normalise": "deviation"}),
 ]  # fmt: skip
 
@@ -208,6 +209,28 @@ def test_float64_in_the_engines_own_order_gives_its_values(order, features, opti
     assert [(step.active, step.edges) for step in statistics.supersteps] == [(graph.num_vertices, 2500)] * 2
     assert engine.deterministic == (order in BATCHED)
     assert ("batches of" if order in BATCHED else "in the last superstep") in engine.explain()
+
+
+def test_the_grid_gives_the_same_bits_on_any_number_of_threads():
+    program, graph = trace(ALGORITHM), ALGORITHM.prepare_graph(random_ratings(users=900, items=300, num_ratings=40_000,
+                                                                             seed=4))  # fmt: skip
+    inputs, answers = ALGORITHM.inputs(graph, 16), []
+    for threads in (1, 2, 2):
+        engine = engine_for("grid", program, graph, 16, threads, blocks=7)
+        engine.reset(inputs)
+        engine.run(5)
+        answers.append(engine.values("x"))
+    assert np.array_equal(answers[0], answers[1])
+    assert np.array_equal(answers[0], answers[2])
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 64])
+def test_every_number_of_blocks_is_run_to_the_end(blocks):
+    program, graph = trace(ALGORITHM), ratings()
+    for threads in (1, 2):
+        engine = engine_for("grid", program, graph, 3, threads, blocks=blocks)
+        found = replayed(engine, program, graph, ALGORITHM.inputs(graph, 3), 3, supersteps=1)
+        assert found.ok, found.detail
 
 
 def test_batches_and_single_threads_repeat_bit_for_bit():
@@ -370,6 +393,26 @@ KERNELS = {  # what a kernel over batches does wrong, and where
 }
 
 
+BLOCKS = {  # the same of a kernel over a grid
+    "skip": ("range(at(block_bounds, block), at", "range(at(block_bounds, block) + (block == 2), at"),
+    "double": ("range(at(block_bounds, block), at", "range(at(block_bounds, block) - (block == 2), at"),
+    "no block of a row": ("publish(progress, row, stratum + 1)", "publish(progress, row, stratum + 1 + (row == 3))"),
+}
+
+
+@pytest.mark.parametrize("defect", BLOCKS)
+def test_a_grid_that_runs_wrong_edges_is_found(monkeypatch, defect):
+    right, wrong = BLOCKS[defect]
+    assert cpu_blocks.GRID.count(right) == 1
+    monkeypatch.setattr(cpu_blocks, "GRID", cpu_blocks.GRID.replace(right, wrong))
+    program, graph = trace(ALGORITHM), ratings()
+    engine = engine_for("grid", program, graph, 3, threads=1)
+    try:
+        assert not replayed(engine, program, graph, ALGORITHM.inputs(graph, 3), 3).ok
+    except EngineFailure as failure:
+        assert "blocks" in str(failure)  # noqa: PT017
+
+
 @pytest.mark.parametrize("defect", KERNELS)
 def test_a_kernel_that_runs_wrong_edges_is_found(monkeypatch, defect):
     name, right, wrong = KERNELS[defect]
@@ -460,6 +503,37 @@ def test_a_block_whose_column_is_locked_is_left_alone():
     block = equal_blocks(graph.csr.neighbours.astype(np.int64) - 120, 80, 6)
     assert np.array_equal(moved, block != 0)
     assert 0 < moved.sum() < 80
+
+
+@functools.cache
+def star(hub):
+    """Return a graph whose edges all meet at one vertex, a row or a column."""
+    return sides([(0, i) for i in range(3000)] if hub == "row" else [(i, 0) for i in range(3000)],
+                 *((1, 3000) if hub == "row" else (3000, 1)))  # fmt: skip
+
+
+@pytest.mark.parametrize("hub", ["row", "column"])
+@pytest.mark.parametrize("order", LOCKED)
+def test_edges_that_all_need_one_lock_are_run_once_each(order, hub):
+    program, graph = trace(ALGORITHM), star(hub)
+    engine = engine_for(order, program, graph, 3, **({"hub": 100} if order == "owner" else {"blocks": 7}
+                        if order == "wavefront" else {}))  # fmt: skip
+    found = replayed(engine, program, graph, ALGORITHM.inputs(graph, 3), 3, supersteps=2)
+    assert found.ok, found.detail
+    arrays = engine.executor.memory.arrays
+    assert not arrays["locks"].any()
+    assert 1 <= arrays["passes_step"][0] <= graph.num_edges
+
+
+def test_edges_in_opposite_directions_do_not_wait_for_each_other():
+    """A ring in both directions: threads that waited for their second lock would stop each other."""
+    program, count = trace(ALGORITHM), 2000
+    ring = Graph.from_edges(range(count), [*range(1, count), 0], name="ring", weights=np.linspace(-1, 1, count))
+    graph = ring.with_reverse_edges()
+    engine = engine_for("el", program, graph, 3, shuffle=False)
+    for _ in range(3):
+        found = replayed(engine, program, graph, ALGORITHM.inputs(graph, 3), 3, supersteps=2)
+        assert found.ok, found.detail
 
 
 FORGOTTEN = {

@@ -20,6 +20,11 @@ from harness.lowering.cpu.plan import CpuPlan
 from harness.lowering.cpu.policy import DEFAULT, CpuPolicy
 
 
+def usable_threads(device: Device) -> int:
+    """Return the threads of a device, at most those of Numba."""
+    return min(device.threads, int(numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+
+
 class CpuEngine(Engine):
     """A schedule on the CPU. A subclass defines :meth:`plan`, a pure function of facts.
 
@@ -39,8 +44,7 @@ class CpuEngine(Engine):
         """Return the plan for the threads of a device, at most those of Numba."""
         if device.kind != "cpu":
             return No(f"this engine has no {device.kind} code yet")
-        threads = min(device.threads, int(numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
-        return self.plan(program, graph.facts, features, DeviceFacts("cpu", threads))
+        return self.plan(program, graph.facts, features, DeviceFacts("cpu", usable_threads(device)))
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return whether the program can run under this schedule on this graph."""

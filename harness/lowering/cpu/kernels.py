@@ -31,6 +31,7 @@ from harness.lowering.cpu.flags import blocks_of, raised
 from harness.lowering.cpu.loop_mapping import LoopMapping
 from harness.lowering.cpu.mapping import Location, Mapping, literal
 from harness.lowering.cpu.rows_mapping import RowsMapping
+from harness.lowering.cpu.strips import WHOLE, Store, StripWriter
 from harness.lowering.layout import LINE, Layout
 
 # A float32 sum of n equal terms is off by 1.5e-5 for n = 10^3, 1.4e-4 for 10^4, 1.4e-3 for 10^5 (many leaves of a hub
@@ -89,7 +90,7 @@ class KernelBuilder:
     ``signature`` lists the arrays of the template itself as ``(name, kind)`` with the kinds of ``TYPES``; property
     arrays are added when they are used. ``assigned``: flags of a vertex that the kernel has written without a branch.
     ``batches``: an array of bounds, int64, by name. The kernel then runs once for every range, one after another, on as
-    many threads as there are whole ``smallest_part`` elements in it (None: ``BATCH``), and at least on one. The part
+    many threads as there are whole ``BATCH`` elements in it, and at least on one. The part
     function also takes the number of the range, ``batch``, and of the parts, ``parts``. ``selects``, ``items``: of the
     :class:`Kernel`.
     """
@@ -105,11 +106,10 @@ class KernelBuilder:
         feature_aware: bool = True,
         dynamic: bool = False,
         batches: str = "",
-        smallest_part: int | None = None,
         selects: str = "",
         items: str = "",
     ) -> None:
-        self.batches, self.smallest_part = batches, smallest_part or BATCH
+        self.batches = batches
         self.selects, self.items = selects, items
         self.name, self.program, self.layout, self.template = name, program, layout, template
         self.dynamic = dynamic
@@ -259,6 +259,25 @@ class KernelBuilder:
         self.argument(array, "flag" if node.dtype == "bool" else "f32")
         self.mapping.store(array, index, node, value, self.blocks[block])
 
+    def store_together(self, stores: Sequence[Store], block: str) -> str:
+        """Write values that are all computed from those before, in ``block``; long rows in :mod:`.strips`.
+
+        Return the operation that keeps long rows from strips; empty if they are in strips, or short.
+        """
+        for store in stores:
+            self.argument(store.array, "flag" if store.node.dtype == "bool" else "f32")
+        reason = ""
+        if isinstance(self.mapping, RowsMapping):
+            writer = StripWriter(self.mapping, self.blocks[block], stores)
+            reason = writer.refusal() if writer.features > WHOLE else ""
+            if writer.features > WHOLE and not reason:
+                writer.write()
+                return ""
+        new = [self.mapping.detached(store.node) for store in stores]
+        for store, made in zip(stores, new, strict=True):
+            self.mapping.store(store.array, store.index, store.node, made, self.blocks[block])
+        return reason
+
     def differs(
         self, old: Value, new: Value, block: str, *, tolerance: str | None = None, relative: bool | None = None
     ) -> str:
@@ -328,7 +347,7 @@ class KernelBuilder:
         launcher = "launch_dynamic" if self.dynamic else "launch"
         driver = f"    return {launcher}(_{self.name}_part, parts, threads, ({names},))\n"
         if self.batches:
-            driver = IN_BATCHES.format(name=self.name, names=names, batches=self.batches, batch=self.smallest_part)
+            driver = IN_BATCHES.format(name=self.name, names=names, batches=self.batches, batch=BATCH)
         numbers = "batch, parts, " if self.batches else ""
         source = (
             f'@njit(nogil=True, error_model="numpy", _nrt=False)\n'

@@ -18,7 +18,7 @@ from harness.lowering.cpu.batches import batch_room, batched, next_batch
 from harness.lowering.cpu.flags import (
     clear_flagged, flagged_in, lowest_bit, next_block, place_of, raise_flag, take_flags,
 )
-from harness.lowering.cpu.locks import try_lock, unlock
+from harness.lowering.cpu.locks import give_way, publish, published, try_lock, unlock
 from harness.lowering.cpu.parallel_for import launch, launch_dynamic
 from harness.lowering.cpu.rows import (
     absolute, at, dot, exp, extract, floor, fma, insert, log, maximum, minimum, prefetch, prefetch_row, reduce_all,

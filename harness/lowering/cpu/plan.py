@@ -97,6 +97,7 @@ class PlanDraft:
         self.setting = setting
         self.kernels: list[Kernel] = []
         self.passes: list[Pass] = []
+        self.missed: dict[str, None] = {}  # fast paths that are not taken, with reasons
         self.sides = SideParts(setting.partition, setting.alternates)
         self._buffers: dict[str, CpuBuffer] = {}
         self._tables: dict[Table[Any], None] = {self.sides: None}
@@ -205,7 +206,7 @@ class PlanDraft:
             title, schedule, setting.program, setting.program.fingerprint, setting.layout, rules, setting.measured,
             tuple(self.kernels), tuple(self._buffers.values()), tuple(self._tables), tuple(self.passes), narrowing,
             tuple((tracking.name(group), tuple(stage.name for stage in group.stages)) for group in tracking.groups),
-            tuple(missed), placement.place, windows,
+            (*self.missed, *missed), placement.place, windows,
         )  # fmt: skip
 
     def _add_properties(self) -> None:

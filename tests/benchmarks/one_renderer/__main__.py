@@ -23,7 +23,7 @@ import numpy as np
 from harness.algorithms.als import ALS
 from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.pagerank import PageRank
-from harness.campaign.environment import cpu_model
+from harness.device.figures import cpu_model
 from harness.graph import Graph
 from harness.graph.generators import grid
 from harness.language import Algorithm

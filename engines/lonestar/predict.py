@@ -1,0 +1,160 @@
+"""Estimate the seconds of each schedule from figures of the device and facts of the problem (``order=auto``).
+
+The analytic part is that of Kaleem et al. (2016, sec. V), with the bound of the memory: a superstep takes at least the
+time of all updates on all threads, that of the bytes that they move, that of the updates at the vertex of the largest
+degree one after another, and that of all barriers. The trained part multiplies it by what was measured of a schedule
+over its estimate, by a linear model of logarithms; it is used on devices that it was trained on only.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engines.lonestar.problem_facts import ProblemFacts
+
+MODEL = Path(__file__).with_name("model.json")
+# Preparation over sorting as many numbers as edges: medians of nine graphs on one thread of an AMD EPYC. The model file
+# has those of its own device.
+PREPARATION = {
+    "el": 0.6, "nl": 0.03, "hybrid": 0.6, "owner": 0.6, "wavefront": 1.4, "agm_e": 11.0, "agm_n": 11.0, "sgm": 11.0,
+    "diag": 2.5, "blkdiag": 5.2, "levels": 20.0, "grid": 4.4, "hogwild": 0.6,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds of a superstep, of the preparation, and of both for each superstep: :attr:`cost`.
+
+    ``bound``: what the analytic superstep is bound by. ``factor``: by which the trained part multiplies it; 1: none.
+    """
+
+    superstep: float
+    preparation: float
+    epochs: float
+    bound: str
+    factor: float = 1.0
+
+    @property
+    def cost(self) -> float:
+        """Seconds by which schedules are compared."""
+        return self.superstep * self.factor + self.preparation / self.epochs
+
+
+def analytic(order: str, problem: ProblemFacts, figures: Mapping[str, float]) -> Estimate:
+    """Return the estimate of a schedule without a trained part."""
+    row = 4 * problem.features
+    step = figures["step"] + figures["feature"] * problem.features
+    one = step + figures["lock"] * {"el": 2, "nl": 1, "hybrid": 1, "owner": 1}.get(order, 0)
+    outside = max(0.0, 1 - figures["cache"] / (row * (problem.rows + problem.columns)))
+    moved = 12 + 4 * row * outside
+    bounds = {
+        "updates": problem.edges * one / figures["parallel"],
+        "memory": problem.edges * moved / figures["bandwidth"],
+        "largest degree": problem.degree * one,
+        "barriers": barriers(order, problem) * figures["barrier"],
+    }
+    slowest = max(bounds, key=lambda name: bounds[name])
+    preparation = PREPARATION[order] * problem.edges * figures["sort"]
+    return Estimate(bounds[slowest], preparation, problem.epochs, slowest)
+
+
+def barriers(order: str, problem: ProblemFacts) -> float:
+    """Return the number of barriers of a superstep."""
+    match order:
+        case "agm_e" | "levels":
+            return problem.degree
+        case "agm_n":
+            return max(problem.degree, problem.subgraph_degrees)
+        case "sgm":
+            return problem.subgraph_degrees
+        case "diag":
+            return problem.diagonals
+        case "blkdiag":
+            return problem.block_diagonals
+        case "grid" | "hogwild":
+            return 1
+    return 2  # passes with locks
+
+
+# the trained part -----------------------------------------------------------------------------------------------------
+# The logarithm of the factor is linear in the average degree, the share of the largest degree, k, and the bytes of all
+# rows over those of the cache. With each of nine graphs left out in turn (two k, one thread), chosen orders took 1.06
+# times the best ones; with numbers of edges, rows and columns, squared shares of both sides and the tail of the
+# degrees as well, 1.13: these tell nine graphs apart rather than explain them.
+REGRESSORS = 4
+
+
+def regressors(problem: ProblemFacts, figures: Mapping[str, float]) -> list[float]:
+    """Return what the trained part is linear in, without the constant."""
+    vertices = problem.rows + problem.columns
+    return [
+        math.log(problem.edges / vertices), math.log(problem.degree / problem.edges), math.log(problem.features),
+        math.log(4 * problem.features * vertices / max(1.0, figures["cache"])),
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Model:
+    """``devices``: names of those that it was trained on. ``orders``: of each, mean and scale of the regressors, the
+    weights of the scaled ones, the constant, and the preparation over sorting.
+    """
+
+    devices: tuple[str, ...] = ()
+    orders: Mapping[str, Mapping[str, Any]] | None = None
+
+    @classmethod
+    def read(cls, path: Path = MODEL) -> Mapping[str, Model]:
+        """Return the models of a file by kind of device."""
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return {kind: cls(tuple(one["devices"]), one["orders"]) for kind, one in kept["kinds"].items()}
+
+    def knows(self, device: str) -> bool:
+        """Return whether the model was trained on a device."""
+        return device in self.devices
+
+    def trained(self, order: str, estimate: Estimate, problem: ProblemFacts, figures: Mapping[str, float]) -> Estimate:
+        """Return an estimate with the trained factor; unchanged for an order that was not measured."""
+        fitted = (self.orders or {}).get(order)
+        if fitted is None:
+            return estimate
+        found = regressors(problem, figures)
+        scaled = [(x - mean) / scale for x, mean, scale in zip(found, fitted["mean"], fitted["scale"], strict=True)]
+        log = fitted["constant"] + sum(x * weight for x, weight in zip(scaled, fitted["weights"], strict=True))
+        preparation = fitted["preparation"] * problem.edges * figures["sort"]
+        return Estimate(estimate.superstep, preparation, estimate.epochs, estimate.bound, math.exp(log))
+
+
+@functools.cache
+def shipped(kind: str) -> Model:
+    """Return the model in the engine's own file for a kind of device; an empty one if it has none."""
+    return Model.read().get(kind, Model())
+
+
+def estimates(
+    orders: Iterable[str], problem: ProblemFacts, figures: Mapping[str, float], model: Model, device: str
+) -> dict[str, Estimate]:
+    """Return the estimate of each order, the cheapest first."""
+    found = {order: analytic(order, problem, figures) for order in orders}
+    if model.knows(device):
+        found = {order: model.trained(order, one, problem, figures) for order, one in found.items()}
+    return dict(sorted(found.items(), key=lambda item: item[1].cost))
+
+
+def table(found: Mapping[str, Estimate], device: str, *, trained: bool) -> str:
+    """Return estimates as lines of text."""
+    head = f"estimates for {device}: " + (
+        "analytic, times a factor trained on this device" if trained else "analytic only, as no model was trained on it"
+    )
+    lines = [head, f"{'order':>10} {'ms a superstep':>15} {'ms to prepare':>14} {'bound by':>15} {'factor':>7}"]
+    for order, one in found.items():
+        lines.append(
+            f"{order:>10} {1e3 * one.superstep * one.factor:>15.3f} {1e3 * one.preparation:>14.1f} {one.bound:>15} "
+            f"{one.factor:>7.2f}"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,257 @@
+"""Train the factors of ``order=auto`` from records of the preset ``sgd_predictor``, and report what they are worth.
+
+    python -m engines.lonestar.training train RESULTS... [--held-out GRAPH ...] [--write]
+    python -m engines.lonestar.training regret RESULTS... [--graph GRAPH ...]
+    python -m engines.lonestar.training atomics RESULTS...
+
+RESULTS: folders of sweeps. *train* fits one linear model for each order and kind of device, and prints the regret when
+each graph, and each device, is left out; ``--write`` puts the models into the engine's file. Times are those of the
+fastest runs, of several sweeps where there are some: other work only slows runs down. *regret* prints that of
+the model in the file. *atomics* prints the rates of figure 9 of Kaleem et al. (2016), which the probe measures.
+
+Each problem counts twice: with the supersteps of its records, and with LONG_RUN, in which preparation weighs less. The
+regret of a choice is the cost of the chosen order over that of the best one: measured seconds of a superstep, with
+a share of the measured preparation. A fitted factor is the measured superstep over the analytic estimate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engines.lonestar.predict import MODEL, Model, analytic, estimates, regressors
+from engines.lonestar.problem_facts import ProblemFacts
+
+RIDGE = 3.0  # penalty of squared weights of scaled regressors, in squared logarithms
+PREPARED = ("transform",)  # the phases of ordering edges
+LONG_RUN = 100  # supersteps
+
+
+@dataclass(frozen=True)
+class Case:
+    """The measured orders of a problem: seconds of a superstep and of the preparation, by order."""
+
+    label: str
+    graph: str
+    device: str
+    kind: str
+    problem: ProblemFacts
+    figures: Mapping[str, float]
+    supersteps: Mapping[str, float]
+    preparations: Mapping[str, float]
+
+    def cost(self, order: str) -> float:
+        """Return the seconds by which orders are compared."""
+        return self.supersteps[order] + self.preparations[order] / self.problem.epochs
+
+    def for_epochs(self, epochs: float) -> Case:
+        """Return the same measurements for runs of another number of supersteps."""
+        problem = replace(self.problem, epochs=epochs)
+        return replace(
+            self, problem=problem, label=f"{self.graph}, k = {problem.features:.0f}, {epochs:.0f} supersteps"
+        )
+
+    @property
+    def best(self) -> str:
+        """The cheapest order."""
+        return min(self.supersteps, key=self.cost)
+
+
+def cases(folders: Iterable[Path]) -> list[Case]:
+    """Return the cases of records: those of a problem and device that ``order=auto`` has run on.
+
+    Raises ValueError if there are none.
+    """
+    groups: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    chosen: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for record in _records(folders):
+        key = _key(record)
+        if record["schedule"].get("basis"):
+            chosen[key] = record
+        else:
+            groups[key][record["schedule"]["order"]].append(record)
+    recorded = [_case(record, groups[key]) for key, record in chosen.items() if len(groups[key]) > 1]
+    found = [case.for_epochs(epochs) for case in recorded for epochs in (case.problem.epochs, LONG_RUN)]
+    if not found:
+        raise ValueError(
+            "there are no records of order=auto and of other orders on the same problem; run +experiment=sgd_predictor"
+        )
+    return found
+
+
+def _records(folders: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    """Yield the records of the engine that have a time."""
+    for folder in folders:
+        for path in sorted(folder.rglob("record.json")):
+            record = json.loads(path.read_text(encoding="utf-8"))
+            if record["outcome"] == "ok" and record["config"]["engine"] == "lonestar":
+                yield record
+
+
+def _key(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (
+        record["graph"]["content_hash"], record["program"]["fingerprint"], record["features"],
+        record["config"]["device"]["kind"], device_of(record),
+    )  # fmt: skip
+
+
+def device_of(record: Mapping[str, Any]) -> str:
+    """Return the name of a record's device, as models have it."""
+    environment = record["environment"]
+    if record["config"]["device"]["kind"] == "cuda":
+        return str(environment["gpu"]["name"])
+    return f"{environment['cpu']}, threads {environment['threads']}"
+
+
+def _case(auto: Mapping[str, Any], others: Mapping[str, Sequence[Mapping[str, Any]]]) -> Case:
+    names, basis = [field.name for field in fields(ProblemFacts)], dict(auto["schedule"]["basis"])
+    supersteps = {
+        order: min(one["solve"]["minimum"] / len(one["supersteps"]) for one in rounds)
+        for order, rounds in others.items()
+    }
+    preparations = {
+        order: min(sum(one["phases"].get(name, 0.0) for name in PREPARED) for one in rounds)
+        for order, rounds in others.items()
+    }
+    return Case(
+        "", auto["labels"]["graph"], device_of(auto), auto["config"]["device"]["kind"],
+        ProblemFacts(**{name: basis[name] for name in names}),
+        {name: value for name, value in basis.items() if name not in names}, supersteps, preparations,
+    )  # fmt: skip
+
+
+# fitting --------------------------------------------------------------------------------------------------------------
+def fitted(measured: Sequence[Case]) -> Model:
+    """Return the model of cases, all of one kind of device."""
+    orders = sorted({order for case in measured for order in case.supersteps})
+    return Model(tuple(sorted({case.device for case in measured})), {order: _line(order, measured) for order in orders})
+
+
+def _line(order: str, measured: Sequence[Case]) -> dict[str, Any]:
+    """Return the ridge of one order: least squares of log factors, with a penalty on the weights, not the constant."""
+    own = [case for case in measured if order in case.supersteps]
+    x = np.array([regressors(case.problem, case.figures) for case in own])
+    y = np.array(
+        [math.log(case.supersteps[order] / analytic(order, case.problem, case.figures).superstep) for case in own]
+    )
+    mean, scale = x.mean(axis=0), x.std(axis=0)
+    scale[scale < 1e-9] = 1.0
+    scaled = (x - mean) / scale
+    weights = np.linalg.solve(scaled.T @ scaled + RIDGE * np.eye(x.shape[1]), scaled.T @ (y - y.mean()))
+    sorts = [case.preparations[order] / (case.problem.edges * case.figures["sort"]) for case in own]
+    return {
+        "mean": mean.round(6).tolist(), "scale": scale.round(6).tolist(), "weights": weights.round(6).tolist(),
+        "constant": round(float(y.mean()), 6), "preparation": round(statistics.median(sorts), 4),
+    }  # fmt: skip
+
+
+def choose(case: Case, model: Model) -> str:
+    """Return the order that a model chooses among the measured ones."""
+    return next(iter(estimates(case.supersteps, case.problem, case.figures, model, case.device)))
+
+
+def regret(case: Case, order: str) -> float:
+    """Return the cost of an order over that of the best."""
+    return case.cost(order) / case.cost(case.best)
+
+
+# reports --------------------------------------------------------------------------------------------------------------
+def summary(title: str, values: Sequence[float]) -> str:
+    """Return a line about regrets."""
+    if not values:
+        return f"{title}: no cases"
+    within = sum(value <= 1.1 for value in values) / len(values)
+    mean = math.exp(statistics.fmean(map(math.log, values)))
+    counted = f"{title}: {len(values)} cases"
+    return f"{counted}, geometric mean {mean:.3f}, at most 1.10 in {within:.0%}, worst {max(values):.2f}"
+
+
+def without(measured: Sequence[Case], attribute: Any) -> list[tuple[Case, str]]:
+    """Return each case with the order chosen by a model of the cases with another value of an attribute."""
+    found = []
+    for case in measured:
+        rest = [other for other in measured if attribute(other) != attribute(case)]
+        found.append((case, choose(case, fitted(rest) if rest else Model())))
+    return found
+
+
+def report(measured: Sequence[Case], *, held_out: Sequence[str]) -> tuple[str, Model]:
+    """Return the text about a model of one kind of device, and the model of the cases that are not held out."""
+    training = [case for case in measured if not any(name in case.graph for name in held_out)]
+    if not training:
+        raise ValueError("all graphs are held out")
+    held = [case for case in measured if case not in training]
+    model = fitted(training)
+    lines = [f"{training[0].kind}: {', '.join(model.devices)}"]
+    by_graph = without(training, lambda case: case.graph)
+    for case, order in by_graph:
+        lines.append(f"  {case.label}: {order}, best {case.best}, regret {regret(case, order):.2f}")
+    lines.append(summary("each graph left out", [regret(c, order) for c, order in by_graph]))
+    by_device = without(training, lambda case: case.device)
+    lines.append(summary("each device left out", [regret(case, order) for case, order in by_device]))
+    for case in held:
+        order = choose(case, model)
+        lines.append(f"  held out: {case.label}: {order}, best {case.best}, regret {regret(case, order):.2f}")
+    lines.append(summary("graphs held out", [regret(case, choose(case, model)) for case in held]))
+    lines.append(summary("analytic part only", [regret(case, choose(case, Model())) for case in measured]))
+    for order in sorted({order for case in measured for order in case.supersteps}):
+        lines.append(summary(f"always {order}", [regret(c, order) for c in measured if order in c.supersteps]))
+    return "\n".join(lines), model
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="python -m engines.lonestar.training", description=__doc__)
+    parser.add_argument("command", choices=("train", "regret", "atomics"))
+    parser.add_argument("results", nargs="+", type=Path)
+    parser.add_argument("--held-out", nargs="*", default=[], help="graphs whose label has this text are not fitted")
+    parser.add_argument("--write", action="store_true", help="write the models of the kinds of devices into the file")
+    parser.add_argument("--model", type=Path, default=MODEL)
+    given = parser.parse_args(arguments)
+    if given.command == "atomics":
+        sys.stdout.write(atomics(given.results) + "\n")
+        return
+    measured = cases(given.results)
+    kept = json.loads(given.model.read_text(encoding="utf-8"))
+    for kind in sorted({case.kind for case in measured}):
+        own = [case for case in measured if case.kind == kind]
+        if given.command == "regret":
+            model = Model.read(given.model).get(kind, Model())
+            for case in own:
+                order = choose(case, model)
+                sys.stdout.write(f"  {case.label}: {order}, best {case.best}, regret {regret(case, order):.2f}\n")
+            sys.stdout.write(summary(kind, [regret(case, choose(case, model)) for case in own]) + "\n")
+            continue
+        text, model = report(own, held_out=given.held_out)
+        sys.stdout.write(text + "\n")
+        kept["kinds"][kind] = {"devices": list(model.devices), "orders": model.orders}
+    if given.write and given.command == "train":
+        given.model.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+def atomics(folders: Iterable[Path]) -> str:
+    """Return the rates of atomic additions at one address and of one lock, by device.
+
+    Raises ValueError if no record has them.
+    """
+    found = {device_of(one): dict(one["schedule"]["basis"]) for one in _records(folders) if "basis" in one["schedule"]}
+    if not found:
+        raise ValueError("there are no records of order=auto; run +experiment=sgd_atomics")
+    lines = [f"{'device':<40} {'additions':>12} {'locks':>12}   (M/s, at one address)"]
+    for device, figures in sorted(found.items()):
+        lines.append(f"{device:<40} {figures['same_atomics'] / 1e6:>12.1f} {figures['same_locks'] / 1e6:>12.1f}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,7 @@
+"""Figures of a device that an engine measures once, keeps in the cache and plans with."""
+
+from __future__ import annotations
+
+from harness.device.figures import cache_bytes, device_name, figures_of, known_figures
+
+__all__ = ["cache_bytes", "device_name", "figures_of", "known_figures"]

@@ -1,0 +1,338 @@
+"""``order=auto``: estimates, the trained part, the choice, its record; the training command on made records."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engines.lonestar import choice, cpu_engine, predict, training
+from engines.lonestar.choice import FIGURES, candidates, chosen, estimated
+from engines.lonestar.cpu_engine import LonestarCpuEngine
+from engines.lonestar.cpu_probe import cpu_figures
+from engines.lonestar.cuda_engine import LonestarCudaEngine
+from engines.lonestar.engine import LonestarEngine
+from engines.lonestar.predict import Model, analytic
+from engines.lonestar.problem_facts import ProblemFacts
+from engines.lonestar.schedule import BATCHED, LOCKED, LonestarSchedule
+from harness.algorithms.sgd_mf import SGDMatrixFactorisation
+from harness.contract import Device, EngineFailure, No, Phases, Yes
+from harness.device.compilation import compiled
+from harness.device.figures import figures_of, known_figures
+from harness.facts import DeviceFacts
+from harness.graph.generators import random_ratings
+from harness.language import trace
+from tests.engines.test_lonestar import replayed
+from tests.language.programs import program_of
+from tests.language.test_edge_steps import stepping
+
+ALGORITHM = SGDMatrixFactorisation(epochs=3)
+FIGURES_MADE = {
+    "step": 1e-8, "feature": 5e-10, "lock": 5e-9, "barrier": 1e-6, "bandwidth": 1e10, "cache": 3e7, "sort": 1e-8,
+    "same_atomics": 1e8, "same_locks": 1e7, "parallel": 2.0,
+}  # fmt: skip
+AUTO = LonestarSchedule(order="auto")
+NOTHING = [0.0] * predict.REGRESSORS
+
+
+def device(**figures):
+    return DeviceFacts("cpu", 2, "made", tuple({**FIGURES_MADE, **figures}.items()))
+
+
+def rated(count=2500, **options):
+    return ALGORITHM.prepare_graph(random_ratings(users=120, items=80, num_ratings=count, seed=4, **options))
+
+
+def facts(graph, features=16, epochs=3):
+    return ProblemFacts.of(graph.facts, features, epochs, nodes=16, blocks=(2, 2))
+
+
+# facts ----------------------------------------------------------------------------------------------------------------
+def test_facts_are_those_of_the_edges():
+    graph = rated()
+    found = facts(graph)
+    out, into = np.diff(graph.csr.offsets)[:120], np.diff(graph.csc.offsets)[120:]
+    assert (found.edges, found.rows, found.columns) == (2500, (out > 0).sum(), (into > 0).sum())
+    assert (found.degree, found.column_degree) == (max(out.max(), into.max()), into.max())
+    assert found.row_share == pytest.approx(((out / 2500) ** 2).sum())
+    assert found.column_share == pytest.approx(((into / 2500) ** 2).sum())
+    falling = np.sort(into)[::-1]
+    assert found.subgraph_degrees == falling[::16].sum()
+    assert found.diagonals <= 199
+    empty = SGDMatrixFactorisation().prepare_graph(random_ratings(users=2, items=2, num_ratings=0))
+    assert all(math.isfinite(value) for value in facts(empty).named().values())
+
+
+# estimates ------------------------------------------------------------------------------------------------------------
+def test_an_estimate_is_the_largest_of_its_bounds():
+    problem = facts(rated())
+    slow = analytic("agm_e", problem, {**FIGURES_MADE, "barrier": 1.0})
+    assert (slow.bound, slow.superstep) == ("barriers", problem.degree)
+    slow = analytic("el", problem, {**FIGURES_MADE, "parallel": 1e9, "lock": 1.0})
+    assert (slow.bound, slow.superstep) == ("largest degree", pytest.approx(2 * problem.degree, rel=1e-3))
+    slow = analytic("grid", problem, {**FIGURES_MADE, "bandwidth": 1.0, "cache": 0.0})
+    assert (slow.bound, slow.superstep) == ("memory", pytest.approx(2500 * (12 + 16 * 16)))
+    plain = analytic("grid", problem, FIGURES_MADE)
+    assert (plain.bound, plain.superstep) == ("updates", pytest.approx(2500 * (1e-8 + 16 * 5e-10) / 2))
+    assert plain.cost == plain.superstep + plain.preparation / 3
+
+
+def test_every_order_has_an_estimate():
+    assert set(choice.orders()) == {*BATCHED, *LOCKED, "hogwild"} == set(predict.PREPARATION)
+    for order in choice.orders():
+        assert analytic(order, facts(rated()), FIGURES_MADE).superstep > 0
+
+
+def test_the_trained_part_is_used_on_its_devices_only():
+    problem = facts(rated())
+    line = {
+        "mean": NOTHING,
+        "scale": [1.0] * len(NOTHING),
+        "weights": NOTHING,
+        "constant": math.log(4.0),
+        "preparation": 0.0,
+    }
+    model = Model(("made",), {"nl": line})
+    found = predict.estimates(["nl", "grid"], problem, FIGURES_MADE, model, "made")
+    assert found["nl"].factor == pytest.approx(4.0)
+    assert found["grid"].factor == 1.0
+    assert predict.estimates(["nl"], problem, FIGURES_MADE, model, "another")["nl"].factor == 1.0
+    assert "no model was trained on it" in predict.table(found, "another", trained=False)
+    assert "trained on this device" in predict.table(found, "made", trained=True)
+
+
+# the choice -----------------------------------------------------------------------------------------------------------
+def test_candidates_are_the_orders_that_can_run():
+    program, graph = trace(ALGORITHM), rated().facts
+    assert candidates(program, AUTO, graph) == [*(o for o in choice.orders() if o != "hogwild")]
+    lossy = trace(SGDMatrixFactorisation(conflicts="lossy"))
+    assert "hogwild" in candidates(lossy, AUTO, graph)
+    assert candidates(program, AUTO, replace(graph, bipartite=None)) == ["el", "agm_e", "levels"]
+    assert candidates(program, replace(AUTO, shuffle=True), replace(graph, bipartite=None)) == ["el", "levels"]
+    given = program_of(lambda p, self: stepping(p, self, order="given"))
+    assert candidates(given, AUTO, graph) == ["levels"]
+    assert isinstance(chosen(given, replace(AUTO, hub=3), graph, 3, device()), No)
+
+
+def test_figures_decide_and_are_kept_with_the_choice():
+    program, graph = trace(ALGORITHM), rated().facts
+    cheap = chosen(program, AUTO, graph, 16, device(lock=0.0, sort=1.0))
+    assert cheap.order == "nl"  # the only one without preparation
+    assert [order for order, _ in cheap.estimates] == list(
+        estimated(program, AUTO, graph, 16, device(lock=0.0, sort=1.0))
+    )
+    costs = [cost for _, cost in cheap.estimates]
+    assert costs == sorted(costs)
+    assert dict(cheap.basis)["sort"] == 1.0
+    assert dict(cheap.basis)["edges"] == 2500
+    locks = chosen(program, AUTO, graph, 16, device(lock=1.0, sort=0.0))
+    assert locks.order not in ("el", "nl", "hybrid", "owner")
+    assert chosen(program, AUTO, graph, 16, device()) == chosen(program, AUTO, graph, 16, device())
+
+
+def test_a_device_without_figures_and_estimates_that_are_set_are_refused():
+    program, graph = trace(ALGORITHM), rated()
+    answer = chosen(program, AUTO, graph.facts, 16, DeviceFacts("cuda"))
+    assert isinstance(answer, No)
+    assert "has not been measured" in answer.reason
+    for name in ("estimates", "basis"):
+        engine = LonestarCpuEngine(LonestarSchedule(**{name: (("el", 1.0),)}))
+        answer = engine.supports(program, graph, 3, Device())
+        assert isinstance(answer, No)
+        assert "set by order=auto" in answer.reason
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Give engines made figures; return the number of measurements."""
+    calls = []
+
+    def measure(_):
+        calls.append(1)
+        return FIGURES_MADE
+
+    monkeypatch.setattr(cpu_engine, "cpu_figures", measure)
+    return calls
+
+
+@pytest.fixture
+def empty_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_figures_are_measured_once_and_again_if_they_are_damaged(tmp_path):
+    calls = []
+    measure = lambda: calls.append(1) or {"step": 2.0}  # noqa: E731
+    assert known_figures("x", Device()) is None
+    assert figures_of("x", Device(), measure) == figures_of("x", Device(), measure) == (("step", 2.0),)
+    assert known_figures("x", Device(threads=99)) is None
+    assert len(calls) == 1
+    (file,) = (tmp_path / "figures").glob("x-*.json")
+    file.write_text("{")
+    assert figures_of("x", Device(), measure) == (("step", 2.0),)
+    assert len(calls) == 2
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_auto_runs_the_order_that_it_tells(measured):
+    program, graph = trace(ALGORITHM), rated()
+    engine = LonestarCpuEngine(AUTO)
+    assert isinstance(engine.supports(program, graph, 3, Device()), Yes)
+    engine.prepare(program, graph, 3, Device(threads=2), Phases())
+    assert len(measured) == len({2, Device().threads})
+    options = engine.resolved_options()
+    assert options["order"] == next(iter(dict(options["estimates"])))
+    assert f"order='{options['order']}'" in engine.explain()
+    assert "analytic only" in engine.explain()
+    assert engine.deterministic == (options["order"] in BATCHED)
+    found = replayed(engine, program, graph, ALGORITHM.inputs(graph, 3), 3)
+    assert found.ok, found.detail
+    chain = graph.with_reverse_edges()
+    other = LonestarCpuEngine(AUTO)
+    other.prepare(program, chain, 3, Device(threads=2), Phases())
+    assert other.resolved_options()["order"] in ("el", "agm_e", "levels")
+
+
+def test_auto_measures_alone():
+    assert LonestarEngine(AUTO).tunes
+    assert not LonestarEngine(LonestarSchedule()).tunes
+
+
+def test_the_probe_measures_positive_figures():
+    found = cpu_figures(2)
+    assert set(found) == set(FIGURES_MADE)
+    assert all(math.isfinite(value) and value >= 0 for value in found.values())
+    assert min(found[name] for name in ("step", "lock", "barrier", "bandwidth", "sort", "same_atomics")) > 0
+
+
+# on a GPU -------------------------------------------------------------------------------------------------------------
+def test_auto_on_a_gpu_that_is_missing_needs_an_order(monkeypatch):
+    monkeypatch.setattr("engines.lonestar.cuda_engine.cuda_unavailable", lambda _: "no device")
+    engine, graph = LonestarCudaEngine(AUTO), rated()
+    answer = engine.supports(trace(ALGORITHM), graph, 3, Device("cuda"))
+    assert isinstance(answer, Yes)
+    orders = [LonestarCudaEngine(LonestarSchedule(order=order)) for order in candidates(
+        trace(ALGORITHM), AUTO, graph.facts)]  # fmt: skip
+    needed = [one.supports(trace(ALGORITHM), graph, 3, Device("cuda")).bytes_needed for one in orders]
+    assert answer.bytes_needed == max(needed)
+    with pytest.raises(EngineFailure, match="has not been measured; give an order"):
+        engine.generate(trace(ALGORITHM), graph, 3, Device("cuda"))
+
+
+def test_auto_on_a_gpu_that_was_measured(monkeypatch):
+    for name, value in {
+        "cuda_unavailable": lambda _: "", "device_name": lambda _: "made",
+        "known_figures": lambda name, _: tuple(FIGURES_MADE.items()) if name == FIGURES else None,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(f"engines.lonestar.cuda_engine.{name}", value)
+    engine, graph = LonestarCudaEngine(AUTO), rated()
+    assert isinstance(engine.supports(trace(ALGORITHM), graph, 16, Device("cuda")), Yes)
+    engine.generate(trace(ALGORITHM), graph, 16, Device("cuda"))
+    assert engine.resolved_options()["order"] == engine.resolved_options()["estimates"][0][0]
+    assert "estimates for made" in engine.explain()
+
+
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90"])
+def test_the_kernels_of_the_probe_compile(chip):
+    from engines.lonestar.cuda_probe import KERNELS, SOURCE
+
+    assert set(KERNELS) <= set(compiled(SOURCE.read_text(encoding="utf-8"), {}, chip).resources())
+
+
+@pytest.mark.gpu
+def test_the_probe_of_a_gpu_measures_positive_figures():
+    from engines.lonestar.cuda_probe import cuda_figures
+
+    found = cuda_figures(0)
+    assert set(found) == set(FIGURES_MADE)
+    assert all(math.isfinite(value) and value >= 0 for value in found.values())
+    assert min(found[name] for name in ("step", "lock", "barrier", "bandwidth", "same_atomics", "same_locks")) > 0
+
+
+@pytest.mark.gpu
+def test_auto_on_a_gpu_runs_the_order_that_it_tells():
+    program, graph = trace(ALGORITHM), rated()
+    engine = LonestarCudaEngine(AUTO)
+    engine.prepare(program, graph, 16, Device("cuda"), Phases())
+    found = replayed(engine, program, graph, ALGORITHM.inputs(graph, 16), 16)
+    assert found.ok, found.detail
+    engine.close()
+
+
+# training -------------------------------------------------------------------------------------------------------------
+def write_records(folder, graphs, *, factor, outcome="ok"):
+    """Write records of made times: those of the analytic part, times ``factor(order, facts)``."""
+    for number, (label, graph) in enumerate(graphs.items()):
+        problem = facts(graph, epochs=5)
+        basis = [*FIGURES_MADE.items(), *problem.named().items()]
+        common = {
+            "outcome": outcome, "features": 16, "labels": {"graph": label}, "program": {"fingerprint": "p"},
+            "graph": {"content_hash": label}, "environment": {"cpu": "made", "threads": 2},
+            "config": {"engine": "lonestar", "device": {"kind": "cpu"}}, "supersteps": [[1, 1, "dense"]] * 5,
+        }  # fmt: skip
+        for order in ("auto", "el", "nl", "grid"):
+            seconds = 5 * analytic("el" if order == "auto" else order, problem, FIGURES_MADE).superstep
+            solve = {"minimum": seconds * (1 if order == "auto" else factor(order, problem))}
+            schedule = {"order": "nl", "basis": basis} if order == "auto" else {"order": order}
+            place = folder / f"{number}-{order}"
+            place.mkdir(parents=True)
+            record = {**common, "schedule": schedule, "solve": solve, "phases": {"transform": 0.0}}
+            (place / "record.json").write_text(json.dumps(record))
+
+
+GRAPHS = {f"g{i}": rated(300 * (i + 1), exponent=0.1 * i) for i in range(6)}
+
+
+def test_training_learns_a_factor_and_tells_the_regret_without_a_graph(tmp_path, capsys):
+    write_records(tmp_path / "runs", GRAPHS, factor=lambda order, problem: {"el": 0.1, "nl": 9.0, "grid": 20.0}[order])
+    model = tmp_path / "model.json"
+    model.write_text('{"kinds": {}}')
+    training.main(["train", str(tmp_path / "runs"), "--write", "--model", str(model), "--held-out", "g5"])
+    told = capsys.readouterr().out
+    assert "each graph left out: 10 cases, geometric mean 1.000" in told
+    assert "graphs held out: 2 cases, geometric mean 1.000" in told
+    assert "always nl: 12 cases" in told
+    found = Model.read(model)["cpu"]
+    assert found.devices == ("made, threads 2",)
+    for order, factor in {"el": 0.1, "nl": 9.0, "grid": 20.0}.items():
+        problem = facts(GRAPHS["g5"])
+        made = predict.estimates([order], problem, FIGURES_MADE, found, "made, threads 2")[order]
+        assert made.factor == pytest.approx(factor, rel=1e-3)
+    training.main(["regret", str(tmp_path / "runs"), "--model", str(model)])
+    assert "cpu: 12 cases, geometric mean 1.000" in capsys.readouterr().out
+
+
+def test_a_choice_that_costs_more_has_a_regret(tmp_path):
+    write_records(tmp_path, GRAPHS, factor=lambda order, problem: {"el": 0.1, "nl": 9.0, "grid": 20.0}[order])
+    case = training.cases([tmp_path])[0]
+    assert case.best == "el"
+    assert training.regret(case, "el") == 1.0
+    assert training.regret(case, "grid") == pytest.approx(case.cost("grid") / case.cost("el"))
+    assert training.regret(case, "grid") > 10
+
+
+def test_records_without_auto_or_that_failed_are_no_cases(tmp_path):
+    write_records(tmp_path, GRAPHS, factor=lambda order, problem: 1.0, outcome="wrong")
+    with pytest.raises(ValueError, match="sgd_predictor"):
+        training.cases([tmp_path])
+
+
+def test_rates_of_figure_9_are_printed(tmp_path, capsys):
+    write_records(tmp_path, GRAPHS, factor=lambda order, problem: 1.0)
+    training.main(["atomics", str(tmp_path)])
+    assert capsys.readouterr().out.splitlines()[1].split() == ["made,", "threads", "2", "100.0", "10.0"]
+    with pytest.raises(ValueError, match="sgd_atomics"):
+        training.main(["atomics", str(tmp_path / "nothing")])
+
+
+def test_the_file_of_the_engine_has_a_line_for_each_order_of_each_kind():
+    for model in Model.read().values():
+        assert model.devices
+        assert set(model.orders) <= set(choice.orders())
+        for line in model.orders.values():
+            assert {len(line[name]) for name in ("mean", "scale", "weights")} == {len(NOTHING)}
+            assert all(scale > 0 for scale in line["scale"])

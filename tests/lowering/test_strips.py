@@ -1,0 +1,83 @@
+"""Updates of long rows in strips: the same values as whole rows, and what strips cannot express."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engines.lonestar.cpu_engine import LonestarCpuEngine
+from engines.lonestar.schedule import LonestarSchedule
+from harness.contract import Device, Phases
+from harness.graph.generators import random_ratings
+from harness.language import Inputs, K, dot, maximum, mean, normalize, sqrt, total, where
+from harness.language.reference import ReferenceRun
+from harness.lowering.cpu.strips import WHOLE, Strips, strips_of
+from tests.language.programs import program_of
+
+
+@pytest.mark.parametrize("features", [1, 8, 33, 40, 128, 255])
+@pytest.mark.parametrize("lanes", [8, 32])
+def test_strips_have_every_feature_once(features, lanes):
+    found = strips_of(features, lanes)
+    starts = [strips.start + number * strips.lanes for strips in found for number in range(strips.count)]
+    lengths = [strips.lanes for strips in found for _ in range(strips.count)]
+    assert sum(lengths) == features
+    assert starts == [sum(lengths[:i]) for i in range(len(lengths))]
+    assert max(lengths) <= lanes
+    assert strips_of(40, 32) == [Strips(0, 32, 1), Strips(32, 8, 1)]
+
+
+def chained(src, dst, graph):
+    """Reduce reductions, which takes three passes, and choose a row by a scalar."""
+    error = 0.5 - dot(src.x, dst.x)
+    down = error * dst.x - 0.1 * src.x
+    size = sqrt(1.0 + mean(down * down))
+    share = total(src.x * where(graph.superstep > 0, down, src.x)) / 10.0
+    return {"src": {"x": src.x + 0.1 / size * down, "n": src.n + share}, "dst": {"x": dst.x + graph.rate * error}}
+
+
+def extremes(src, dst, graph):
+    return {
+        "src": {"x": maximum(src.x, -0.5) * 0.9},
+        "dst": {"x": where(dst.x > src.x, dst.x, 0.5 * src.x), "n": src.n},
+    }
+
+
+def normalised(src, dst, graph):
+    return {"src": {"x": normalize(src.x + dst.x, "l2")}, "dst": {"n": dst.n + 1.0}}
+
+
+def stepped(update):
+    def build(p, self):
+        p.graph("rate")
+        p.vertex("seed", K)
+        p.vertex("x", K, start="seed")
+        p.vertex("n", start=0.0)
+        p.over_edges(update="both")(update)
+        p.repeat(2)
+        p.output("x", bound=1e-5)
+        p.output("n", bound=1e-5)
+
+    return program_of(build)
+
+
+@pytest.mark.parametrize("features", [WHOLE, WHOLE + 1, 100])
+@pytest.mark.parametrize("update", [chained, extremes, normalised])
+def test_values_are_those_of_float64(update, features):
+    program, graph = stepped(update), random_ratings(users=30, items=20, num_ratings=200, seed=2)
+    engine = LonestarCpuEngine(LonestarSchedule(order="levels", shuffle=False))
+    engine.prepare(program, graph, features, Device(threads=1), Phases())
+    seed = np.random.default_rng(0).uniform(-0.3, 0.3, (graph.num_vertices, features)).astype(np.float32)
+    inputs = Inputs({"seed": seed, "rate": np.float32(0.02)})
+    engine.reset(inputs)
+    engine.run(2)
+    exact = ReferenceRun(program, graph, features)
+    exact.reset(inputs)
+    exact.run(2)
+    for name in ("x", "n"):
+        np.testing.assert_allclose(engine.values(name), exact.values(name), rtol=2e-5, atol=2e-6)
+    in_strips = features > WHOLE and update is not normalised
+    assert ("for strip" in engine.explain()) == in_strips
+    assert ("not updated in strips, which have no normalize" in engine.explain()) == (
+        features > WHOLE and update is normalised
+    )
