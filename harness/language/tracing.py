@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
+from harness.language.control import ControlRecorder
 from harness.language.criterion import Criterion
 from harness.language.declarations import Declarations
 from harness.language.directions import ALONG, Along
@@ -18,21 +19,17 @@ from harness.language.once import Once, separated
 from harness.language.operators import where
 from harness.language.program import (
     IDENTITY,
-    NORMS,
     REDUCERS,
     Conflicts,
-    Control,
     EdgeOrder,
     EdgeReduce,
     EdgeStep,
     EdgeUpdate,
     GraphReduce,
-    Norm,
     Output,
     Place,
     Program,
     Reducer,
-    Stage,
     VertexStep,
     reads,
 )
@@ -55,7 +52,7 @@ class _Guard:
     written: set[str] = field(default_factory=set)
 
 
-class ProgramBuilder:
+class ProgramBuilder(ControlRecorder):
     """The recorder that :meth:`Algorithm.build` declares a program with.
 
     ``line``: the source line to report if something is missing.
@@ -64,14 +61,12 @@ class ProgramBuilder:
     def __init__(self, name: str, line: SourceLine | None = None) -> None:
         self.name, self.line = name, line
         self._properties = Declarations()
-        self._stages: list[Stage] = []
+        super().__init__()
         self._outward: list[int] = []  # positions of the reductions over out-edges
         self._results: list[tuple[str, Expression, float]] = []
-        self._control = Control()
         self._guard: _Guard | None = None
         self._once: ProgramBuilder | None = None
         self._runs_once = False
-        self._after_stages = False  # the control was declared after stages
 
     @property
     def once(self) -> Once:
@@ -233,41 +228,7 @@ class ProgramBuilder:
 
         return decorate
 
-    # control and answer -----------------------------------------------------------------------------------------
-    def until_settled(
-        self, tolerance: Expression | float | None = None, *, relative: bool = False, norm: Norm = "max", at_most: int
-    ) -> None:
-        """Run until a superstep moves no vertex by more than ``tolerance``, a float field of the algorithm.
-
-        ``norm="max"``: no entry of a vertex moves by more, ``relative`` to its new value or absolutely. ``norm="sum"``:
-        in every feature column the movements of all vertices add up to at most ``tolerance`` times the sum of their
-        magnitudes; it requires ``relative=True``. :mod:`harness.language.criterion` defines the measurement. Without a
-        tolerance the run ends when nothing moves at all, which suits counts, levels and labels.
-        """
-        self._limit(at_most)
-        if norm not in NORMS:
-            raise LanguageError(f"norm={norm!r} is not known; the norms are {', '.join(NORMS)}")
-        if norm == "sum" and (tolerance is None or not relative):
-            raise LanguageError("norm='sum' is relative to the column's magnitude: give a tolerance and relative=True")
-        if tolerance is not None and (not isinstance(tolerance, Expression) or tolerance.op != "param"):
-            raise LanguageError("the tolerance must be a float field of the algorithm, such as self.tolerance")
-        name = None if tolerance is None else tolerance.attribute
-        self._control = Control(at_most, True, name, bool(relative), self._control.alternate, norm)
-
-    def repeat(self, supersteps: int) -> None:
-        """Run exactly this many supersteps."""
-        self._limit(supersteps)
-        self._control = Control(supersteps, False, None, False, self._control.alternate)
-
-    def _limit(self, supersteps: int) -> None:
-        self._after_stages = bool(self._stages)
-        if not isinstance(supersteps, int) or isinstance(supersteps, bool) or supersteps < 1:
-            raise LanguageError(f"the number of supersteps is a positive int, not {supersteps!r}")
-
-    def alternate_sides(self) -> None:
-        """Let even supersteps update the left side of a bipartite graph, odd ones the right."""
-        self._control = replace(self._control, alternate=True)
-
+    # answer -----------------------------------------------------------------------------------------------------------
     def output(self, name: str, *, bound: Expression | float, floor: float = 0.0) -> None:
         """Name a property as an output; ``bound`` (an expression of parameters) is its allowed relative error.
 
