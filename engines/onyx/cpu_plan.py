@@ -7,7 +7,7 @@ from itertools import pairwise
 from engines.onyx.cpu_pull import plan_gather
 from engines.onyx.cpu_push import plan_scatter
 from engines.onyx.policy import DEFAULT, Policy
-from engines.onyx.resolve import resolve
+from engines.onyx.resolve import far_rows, resolve
 from engines.onyx.schedule import OnyxSchedule
 from harness.api import (
     DeviceFacts,
@@ -54,6 +54,8 @@ def plan(
     resolved = resolve(schedule, setting.program, features, graph, device, policy)
     assert resolved.dense_share is not None
     draft, gathered = PlanDraft(setting), []
+    visits = policy.visited_share_cpu if schedule.dense_share is None else None
+    prefetched = policy.prefetched_edges if far_rows(graph, features, device, policy) else 0
     for group in setting.tracking.groups:
         if group.kind == "graph":
             for stage in group.stages:
@@ -66,7 +68,7 @@ def plan(
         else:
             gathered.append(setting.tracking.name(group))
             if schedule.direction == "pull":
-                plan_gather(draft, group, resolved.dense_share, policy.prefetched_edges)
+                plan_gather(draft, group, resolved.dense_share, visits, prefetched)
             else:
                 plan_scatter(draft, group)
     if schedule.change_driven:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from engines.onyx.estimates import following_share
 from engines.onyx.policy import DEFAULT, Policy, small_degrees
 from harness.api import EdgeReduce
+
+FLOAT = 4  # bytes
 
 if TYPE_CHECKING:
     from engines.onyx.schedule import OnyxSchedule
@@ -27,7 +30,8 @@ def resolve(
     """
     schedule = schedule.with_place()
     if schedule.dense_share is None:
-        share = policy.dense_share_cpu if device.kind == "cpu" else policy.dense_share_cuda
+        on_cpu = device.kind == "cpu"
+        share = following_share(graph, policy) if on_cpu else policy.dense_share_cuda
         schedule = replace(schedule, dense_share=share)
     if device.kind == "cpu":
         return schedule
@@ -41,6 +45,17 @@ def resolve(
         block_size=schedule.block_size or policy.block_size,
         persistent=default_persistent(schedule, graph, policy) if schedule.persistent is None else schedule.persistent,
     )
+
+
+def far_rows(graph: GraphFacts, features: int, device: DeviceFacts, policy: Policy) -> bool:
+    """Return whether the rows of many sources are not in a core's cache when a gather on the CPU reads them.
+
+    They are not if all rows are larger than the cache, and the numbers of many sources are far from the number of their
+    destination.
+    """
+    row = FLOAT * features
+    fits = graph.num_vertices * row <= device.cache_bytes
+    return not fits and 1 - graph.spans.within(device.cache_bytes / row) >= policy.far_share
 
 
 def default_balance(schedule: OnyxSchedule, program: Program, graph: GraphFacts, policy: Policy) -> str:
