@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from engines.onyx.fixed_vertices import never_moving
+from engines.onyx.ready_messages import ReadyMessages
 from harness.api import (
     Expression,
     FoldGroup,
@@ -99,6 +101,12 @@ stop = at(in_offsets, v + 1) if gathers else at(in_offsets, v)
 
 Into = Literal["all", "untracked", "dirty"]
 
+READY = """
+    @part
+    for v in range(bounds[t], bounds[t + 1]):
+        @vertex
+"""
+
 COMMIT = """
     @part
     {loop}
@@ -138,13 +146,23 @@ class GatherKernels:
             return None
         return never_moving(self.setting.program, composed_writes(self.setting.program, self.group, live))
 
+    @cached_property
+    def ready(self) -> ReadyMessages | None:
+        """The messages that sources make in supersteps without tracking; None if there are none."""
+        setting = self.setting
+        found = ReadyMessages.of(setting.program, self.group, setting.facts.average_degree)
+        return found if found.made and setting.feature_aware else None
+
     def gather(self, kernel_name: str, into: Into = "all") -> Kernel:
         """Build the kernel that gathers into all vertices, into all without tracking, or into the dirty ones."""
         setting, tracking = self.setting, self.setting.tracking
         dirty_only, untracked = into == "dirty", into == "untracked"
         if untracked:
             tracking = replace(tracking, change_driven=False)
-        program, live = setting.program, tracking.live(self.group.stages)
+        live = tracking.live(self.group.stages)
+        ready = self.ready if untracked else None
+        program = ready.program if ready else setting.program
+        stages = ready.stages if ready else self.group.edge_stages
         signature = [
             ("bounds", "i64"), ("counts", "i64"), ("in_offsets", "offsets"), ("in_neighbours", setting.ids)
         ]  # fmt: skip
@@ -174,9 +192,9 @@ class GatherKernels:
         builder.bind("v", "after", "v")
         last = "stop - 1" if dirty_only else "last"  # the next edges belong to a later vertex, or do not exist
         if self.prefetched:
-            builder.prefetch_sources(self.group.edge_stages, "in_neighbours", self.prefetched, last=last)
+            builder.prefetch_sources(stages, "in_neighbours", self.prefetched, last=last)
         reduced = []
-        for stage in self.group.edge_stages:
+        for stage in stages:
             variable = f"{stage.into}_total"
             if self.keeps and dirty_only:
                 total = builder.resume_accumulator(variable, stage.into, stage.message, stage.reducer, "gathers")
@@ -203,6 +221,18 @@ class GatherKernels:
             prefix_of=dict.fromkeys(self.doubled, "next_"),
             sent_is_current=self.group if tracking.change_driven and self.rotates and not dirty_only else None,
         )
+        for made, message in (ready.after(writes) if ready else {}).items():
+            builder.store(f"next_{made}", "v", message, builder.lower(message), "after")
+        return builder.finish()
+
+    def make_ready(self) -> Kernel:
+        """Build the kernel that makes the messages of all vertices."""
+        ready, layout = self.ready, self.setting.layout
+        assert ready is not None
+        builder = KernelBuilder(f"{self.name}_ready", ready.program, layout, READY, [("bounds", "i64")])
+        builder.bind("v", "vertex", "v")
+        for made, message in ready.made.items():
+            builder.store(f"vertex_{made}", "v", message, builder.lower(message), "vertex")
         return builder.finish()
 
     def _ask_ahead(self, builder: KernelBuilder) -> None:

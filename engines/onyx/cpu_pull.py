@@ -26,7 +26,6 @@ from harness.api.cpu import (
     recomputation_only,
 )
 
-
 BUFFERS = ("vertex", "next")  # that untracked supersteps write in turn
 SKIPPING = {skips: np.array([skips], np.int64) for skips in (False, True)}
 
@@ -41,8 +40,9 @@ class GatherPass:
     was read then holds the values sent. ``keeps``: gathers of dirty vertices keep their reductions, because vertices
     may step although none of their sources moved. ``dense_share``: of the edges; if more are active, everything is
     recomputed. ``visits``: the share of the edges that a gather of dirty vertices may visit, from which the former is
-    estimated during a run; None: it is not. ``pauses``: supersteps that recompute everything need not track. ``skips``: such supersteps need not
-    visit vertices that never move. ``first``: the way of the first superstep of a run that is not narrowed.
+    estimated during a run; None: it is not. ``pauses``: supersteps that recompute everything need not track.
+    ``skips``: such supersteps need not visit vertices that never move. ``ready``: the messages that sources make for
+    such supersteps. ``first``: the way of the first superstep of a run that is not narrowed.
     """
 
     name: str
@@ -57,6 +57,7 @@ class GatherPass:
     visits: float | None
     pauses: bool
     skips: bool
+    ready: tuple[str, ...]
     first: Way
 
     def bound(self, run: Run) -> Step:
@@ -142,9 +143,11 @@ class Gather:
         """Gather into every vertex, and only count those that moved by more than the tolerance."""
         plan, run, bounds = self.plan, self.run, self.run.bounds
         run.taken, run.workers, run.recomputed_some = "untracked", run.threads, False
+        if plan.ready and not self.alike:
+            run.call(f"{plan.name}_ready", len(bounds) - 1, bounds=bounds)
         skips = plan.skips and self.alike >= len(BUFFERS)
         run.call(f"{plan.name}_untracked", len(bounds) - 1, bounds=bounds, skipping=SKIPPING[skips])
-        for name in plan.doubled:
+        for name in (*plan.doubled, *plan.ready):
             run.memory.swap(f"vertex_{name}", f"next_{name}")
         self.alike += 1
         moved, skipped = run.memory.arrays["counts"][: 2 * (len(bounds) - 1)].reshape(-1, 2).sum(axis=0)
@@ -168,8 +171,14 @@ class Gather:
 
 
 # planning -------------------------------------------------------------------------------------------------------------
-def plan_gather(draft: PlanDraft, group: FoldGroup, dense_share: float, visits: float | None, prefetched: int) -> None:
-    """Add the kernels and the pass of a group of edge reductions; for the shares see :class:`GatherPass`."""
+def plan_gather(
+    draft: PlanDraft, group: FoldGroup, dense_share: float, visits: float | None, kept_part: float, prefetched: int
+) -> None:
+    """Add the kernels and the pass of a group of edge reductions.
+
+    ``dense_share``, ``visits``: see :class:`GatherPass`. ``kept_part``: of both, if all vertices step whenever a value
+    of the graph changes.
+    """
     setting, tracking = draft.setting, draft.setting.tracking
     name, sources = tracking.name(group), set(tracking.sources(group))
     written = {name for step in group.vertex_steps for name in step.writes} & tracking.live(group.stages)
@@ -184,6 +193,8 @@ def plan_gather(draft: PlanDraft, group: FoldGroup, dense_share: float, visits: 
     for prop in doubled:
         draft.like(f"next_{prop}", Holds.SECOND, prop)
     draft.kernels.append(kernels.gather(name))
+    if visits is not None and tracking.of_graph(group):
+        dense_share, visits = kept_part * dense_share, kept_part * visits
     pauses = setting.change_driven and kernels.rotates and all(other.kind == "graph" for other in others)
     if setting.change_driven:
         draft.flags(f"dirty_{name}", Holds.DIRTY, name, True)
@@ -195,8 +206,11 @@ def plan_gather(draft: PlanDraft, group: FoldGroup, dense_share: float, visits: 
         draft.frontier(group, marks={"out": [f"{kind}_{name}" for kind in reached]})
         draft.kernels.append(kernels.gather(f"{name}_dirty", "dirty"))
         draft.kernels.append(kernels.commit())
+    ready: tuple[str, ...] = ()
     if pauses:
         draft.kernels.append(kernels.gather(f"{name}_untracked", "untracked"))
+        if kernels.ready:
+            ready = _plan_ready(draft, kernels)
     alone = unwritten and not any(other.edge_stages for other in others)
     draft.passes.append(
         GatherPass(
@@ -212,9 +226,22 @@ def plan_gather(draft: PlanDraft, group: FoldGroup, dense_share: float, visits: 
             visits,
             pauses,
             pauses and kernels.fixed is not None,
+            ready,
             "untracked" if pauses and any(stage.reducer == "sum" for stage in group.edge_stages) else "tracked",
         )
     )
+
+
+def _plan_ready(draft: PlanDraft, kernels: GatherKernels) -> tuple[str, ...]:
+    """Add the kernel and the two buffers of messages that sources make; return the names of the messages."""
+    assert kernels.ready is not None
+    setting, made = draft.setting, kernels.ready.made
+    draft.kernels.append(kernels.make_ready())
+    for name, message in made.items():
+        length = setting.facts.num_vertices * setting.layout.stride(message.shape)
+        for buffer in BUFFERS:
+            draft.array(f"{buffer}_{name}", Holds.WORK, name, "float32", length)
+    return tuple(made)
 
 
 def _keeps(setting: CpuSetting, group: FoldGroup) -> bool:

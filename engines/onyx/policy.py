@@ -14,9 +14,9 @@ class Policy:
     """Thresholds and sizes. If a comment names no measurement, none is on record.
 
     Options: ``dense_share_cuda``: the default of ``dense_share`` on a GPU, for which visiting all edges costs far less
-    per edge than following single ones; on the CPU :func:`engines.onyx.estimates.following_share`. ``block_size``: threads of a block. ``dense_degree``: average
-    degree from which segments are the default in a pull. ``hub_degree``: in-degree from which one owner would delay all
-    others, so that segments are also the default.
+    per edge than following single ones; on the CPU see :func:`engines.onyx.estimates.following_share`. ``block_size``:
+    threads of a block. ``dense_degree``: average degree from which segments are the default in a pull. ``hub_degree``:
+    in-degree from which one owner would delay all others, so that segments are also the default.
     """
 
     dense_share_cuda: float = 0.01
@@ -33,6 +33,9 @@ class Policy:
     # propagation, PageRank, manifold ranking, components, BFS, SSSP with 1, 4, 16 features on PGP, Luxembourg, a grid
     # and email-Enron, one thread, 25 November 2026).
     visited_share_cpu: float = 0.5
+    # As a part of that, if all vertices step whenever a value of the graph changes: reductions are then kept, and the
+    # first such superstep gathers everything. PageRank, R-MAT 15, k = 1: 1.8 ms against 0.7 ms without tracking.
+    kept_part: float = 0.25
 
     # Owners of vertices. In-edges, per team that would own a vertex, from which a block owns it: for rows, for matrices
     # (64 to 512 compared on R-MAT graphs of the sizes of social networks, k = 4, H200, 22 November 2026: the fastest).
