@@ -130,8 +130,8 @@ def estimates(draft: PlanDraft, graph: GraphFacts, prefetched: int) -> list[str]
         if one.change_driven:
             visited = visited_share(graph, one.dense_share)
             found.append(
-                f"{one.name}: sources that moved are followed if at most {one.dense_share:.3g} of the edges leave them, "
-                f"which is estimated to visit {visited:.2g} of all edges"
+                f"{one.name}: sources that moved are followed if at most {one.dense_share:.3g} of the edges leave "
+                f"them, which is estimated to visit {visited:.2g} of all edges"
             )
         if one.visits is not None:
             found.append(f"{one.name}: during a run, up to {one.visits:.2g} of the edges may be visited by following")

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 LONGEST_WAIT = 64  # supersteps between trials
+LARGEST_RATIO = 8.0  # so that a wave that a trial met does not prevent all later ones
 STAYING = 1.5  # leaving sparse supersteps costs a trial later: they continue up to this multiple of the limit
 Way: TypeAlias = Literal["untracked", "tracked", "sparse"]
 
@@ -57,7 +58,7 @@ class TrackingChoice:
 
     def after_tracked(self, active: float) -> None:
         """Choose after a tracked superstep whose active sources have this share of the edges."""
-        self.ratio = max(1.0, active / self.moved) if self.moved else 1.0
+        self.ratio = min(max(1.0, active / self.moved), LARGEST_RATIO) if self.moved else 1.0
         if active <= self.limit:
             self.way, self.pause = "sparse", 1
         else:

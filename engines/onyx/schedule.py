@@ -71,7 +71,7 @@ class OnyxSchedule(EdgeOptions):
     feature_aware: bool = option(True, "one vector value a row (FA), or scalar loops over features (NFA)")
     change_driven: bool = option(True, "propagate only what changed (CD), or everything (NCD)")
     fold: bool = option(True, "consecutive stages in one kernel")
-    direction: Literal["push", "pull", "adaptive"] | None = option(
+    direction: Literal["pull", "push", "adaptive"] | None = option(
         None, "push along out-edges or pull along in-edges (null: the default; adaptive: planned)",
         planned=("adaptive",),
     )  # fmt: skip
