@@ -7,7 +7,7 @@ import json
 import pytest
 
 ADAPTIVE = "direction=adaptive: the engine cannot switch directions yet; give push or pull"
-REFUSED = f"{ADAPTIVE}; engine.direction=pull would run it"
+REFUSED = f"{ADAPTIVE}; engine.direction=null would run it"
 
 
 def test_the_program_the_analysis_and_the_kernels_are_shown(command_here, tmp_path):
