@@ -27,7 +27,7 @@ from harness.lowering.setting import LoweredProgram
 from harness.lowering.tracking import composed_writes, live_after
 from tests.engines.problems import exact_trace, exactly, prepared, problem, program
 
-CPU = DeviceFacts("cpu", 2, 1 << 19)
+CPU = DeviceFacts("cpu", 2, cache_bytes=1 << 19)
 FACTS = GraphFacts(1000, 8000, 20)
 
 
