@@ -33,7 +33,7 @@ __all__ = [
     "schedule_from_options",
 ]  # fmt: skip
 
-Direction = Literal["push", "pull", "dense"]
+Direction = Literal["push", "pull", "dense", "untracked"]
 
 
 class ScheduleError(ValueError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 
@@ -27,11 +27,30 @@ class Degrees:
 
 
 @dataclass(frozen=True)
+class Spans:
+    """The distances between the numbers of the ends of edges, from a sample of edges.
+
+    ``counts``: pairs ``(bits, edges)``, sorted: the number of sampled edges whose distance has that bit length.
+    """
+
+    counts: tuple[tuple[int, int], ...] = ()
+
+    def within(self, distance: float) -> float:
+        """Return the share of edges whose ends are less than ``distance`` apart, rounded down to a power of two.
+
+        0 without edges.
+        """
+        bits = int(max(distance, 0)).bit_length() - 1
+        return sum(count for length, count in self.counts if length <= bits) / max(1, sum(n for _, n in self.counts))
+
+
+@dataclass(frozen=True)
 class GraphFacts:
     """The size of a graph, a summary of its degrees, and its kind.
 
     ``num_edges`` counts stored (directed) edges. ``max_in_degree`` is 0 for a graph without edges. ``bipartite``: the
     numbers of vertices of both sides; None if the graph is not bipartite. ``paired``: every edge has a reverse edge.
+    ``spans``: of in-edges; a property of the numbering, by which graphs are not compared.
     """
 
     num_vertices: int
@@ -41,6 +60,7 @@ class GraphFacts:
     out_degrees: Degrees = Degrees()
     bipartite: tuple[int, int] | None = None
     paired: bool = False
+    spans: Spans = field(default=Spans(), compare=False)
 
     @property
     def average_degree(self) -> float:
@@ -53,10 +73,12 @@ class DeviceFacts:
     """The device that a schedule is resolved for.
 
     ``threads``: those that run on a CPU. ``name``: its model. ``figures``: what an engine has measured on it, by name;
-    empty unless the schedule chooses by them.
+    empty unless the schedule chooses by them. ``cache_bytes``: of a core's own (second-level) cache of a
+    CPU.
     """
 
     kind: Literal["cpu", "cuda"]
     threads: int = 1
     name: str = ""
     figures: tuple[tuple[str, float], ...] = ()
+    cache_bytes: int = 1 << 20

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
 
+from engines.onyx.fixed_vertices import never_moving
+from engines.onyx.ready_messages import ReadyMessages
 from harness.api import (
+    Expression,
     FoldGroup,
+    read,
     reads,
+    substitute,
 )
 from harness.api.cpu import (
     FIRST_EDGES,
@@ -29,6 +36,23 @@ GATHER = """
     {loop}
     counts[2 * t] = moved
     counts[2 * t + 1] = edges
+"""
+
+SKIPPING = """
+    @part
+    moved = 0
+    edges = 0
+    skips = at(skipping, 0) != 0
+    {loop}
+    counts[2 * t] = moved
+    counts[2 * t + 1] = edges
+"""
+
+FIXED = """
+@condition
+@fixed
+    edges += at(in_offsets, v + 1) - at(in_offsets, v)
+    continue
 """
 
 VERTEX = """
@@ -75,6 +99,14 @@ gathers = {marked}[v] or not {kept}[v]
 stop = at(in_offsets, v + 1) if gathers else at(in_offsets, v)
 """
 
+Into = Literal["all", "untracked", "dirty"]
+
+READY = """
+    @part
+    for v in range(bounds[t], bounds[t + 1]):
+        @vertex
+"""
+
 COMMIT = """
     @part
     {loop}
@@ -85,7 +117,8 @@ COMMIT = """
 class GatherKernels:
     """Generate the kernels of a gather; for the fields see :class:`GatherPass`.
 
-    ``prefetched``: edges between the edge that is processed and that whose source's row is prefetched.
+    ``prefetched``: edges between the edge that is processed and that whose source's row is prefetched; 0: rows of
+    sources are not prefetched.
     """
 
     draft: PlanDraft
@@ -105,20 +138,49 @@ class GatherKernels:
         """The name of the group."""
         return self.setting.tracking.name(self.group)
 
-    def gather(self, kernel_name: str, *, dirty_only: bool) -> Kernel:
-        """Build the kernel that gathers into all vertices, or the dirty ones."""
+    @property
+    def fixed(self) -> Expression | None:
+        """The condition under which a vertex never moves; None if all vertices may move, or if reductions are kept."""
+        live = self.setting.tracking.live(self.group.stages)
+        if any(stage.into in live for stage in self.group.edge_stages):
+            return None
+        return never_moving(self.setting.program, composed_writes(self.setting.program, self.group, live))
+
+    @cached_property
+    def ready(self) -> ReadyMessages | None:
+        """The messages that sources make in supersteps without tracking; None if there are none."""
+        setting = self.setting
+        found = ReadyMessages.of(setting.program, self.group, setting.facts.average_degree)
+        return found if found.made and setting.feature_aware else None
+
+    def gather(self, kernel_name: str, into: Into = "all") -> Kernel:
+        """Build the kernel that gathers into all vertices, into all without tracking, or into the dirty ones."""
         setting, tracking = self.setting, self.setting.tracking
-        program, live = setting.program, tracking.live(self.group.stages)
+        dirty_only, untracked = into == "dirty", into == "untracked"
+        if untracked:
+            tracking = replace(tracking, change_driven=False)
+        live = tracking.live(self.group.stages)
+        ready = self.ready if untracked else None
+        program = ready.program if ready else setting.program
+        stages = ready.stages if ready else self.group.edge_stages
         signature = [
             ("bounds", "i64"), ("counts", "i64"), ("in_offsets", "offsets"), ("in_neighbours", setting.ids)
         ]  # fmt: skip
-        loop, dirty = every_vertex("v", VERTEX), f"dirty_{self.name}"
+        template, loop, dirty = GATHER, every_vertex("v", VERTEX), f"dirty_{self.name}"
         if dirty_only:
             loop = flagged_batches("v", dirty, self._dirty_vertex(), [text.format(edges=FIRST_EDGES) for text in AHEAD])
+        fixed = self.fixed if untracked else None
+        if fixed is not None:
+            signature.append(("skipping", "i64"))
+            template, loop = SKIPPING, every_vertex("v", FIXED + VERTEX)
         builder = KernelBuilder(
-            kernel_name, program, setting.layout, GATHER.format(loop=loop), signature,
+            kernel_name, program, setting.layout, template.format(loop=loop), signature,
             feature_aware=setting.feature_aware, dynamic=True, selects=dirty if dirty_only else "",
         )  # fmt: skip
+        if fixed is not None:
+            builder.bind("early", "condition", "v")
+            chosen = builder.lower(substitute(fixed, _early)).text
+            builder.blocks["fixed"].line(f"if skips and {chosen}:")
         if dirty_only:
             builder.flags(dirty)
             builder.flags("fresh")
@@ -129,17 +191,19 @@ class GatherKernels:
         builder.bind("dst", "vertex", "v")
         builder.bind("v", "after", "v")
         last = "stop - 1" if dirty_only else "last"  # the next edges belong to a later vertex, or do not exist
-        builder.prefetch_sources(self.group.edge_stages, "in_neighbours", self.prefetched, last=last)
+        if self.prefetched:
+            builder.prefetch_sources(stages, "in_neighbours", self.prefetched, last=last)
         reduced = []
-        for stage in self.group.edge_stages:
+        for stage in stages:
             variable = f"{stage.into}_total"
             if self.keeps and dirty_only:
                 total = builder.resume_accumulator(variable, stage.into, stage.message, stage.reducer, "gathers")
             else:
                 total = builder.start_accumulator(variable, stage.message, stage.reducer, "vertex")
             builder.accumulate_in_runs(
-                total, stage.into, stage.message, stage.reducer, start="vertex", block="edge", end="after", at="e"
-            )
+                total, stage.into, stage.message, stage.reducer, start="vertex", block="edge", end="after", at="e",
+                terms=setting.facts.max_in_degree,
+            )  # fmt: skip
             builder.bind_value("v", stage.into, "after", total)
             if stage.into in live:
                 reduced.append((stage.into, builder.reading("v", stage.into)))
@@ -155,8 +219,20 @@ class GatherKernels:
             writes,
             "after",
             prefix_of=dict.fromkeys(self.doubled, "next_"),
-            sent_is_current=None if dirty_only or not self.rotates else self.group,
+            sent_is_current=self.group if tracking.change_driven and self.rotates and not dirty_only else None,
         )
+        for made, message in (ready.after(writes) if ready else {}).items():
+            builder.store(f"next_{made}", "v", message, builder.lower(message), "after")
+        return builder.finish()
+
+    def make_ready(self) -> Kernel:
+        """Build the kernel that makes the messages of all vertices."""
+        ready, layout = self.ready, self.setting.layout
+        assert ready is not None
+        builder = KernelBuilder(f"{self.name}_ready", ready.program, layout, READY, [("bounds", "i64")])
+        builder.bind("v", "vertex", "v")
+        for made, message in ready.made.items():
+            builder.store(f"vertex_{made}", "v", message, builder.lower(message), "vertex")
         return builder.finish()
 
     def _ask_ahead(self, builder: KernelBuilder) -> None:
@@ -190,3 +266,8 @@ class GatherKernels:
             node = builder.reading("next", name)
             builder.store(f"vertex_{name}", "v", node, builder.lower(node), "vertex")
         return builder.finish()
+
+
+def _early(node: Expression) -> Expression | None:
+    """Return a read at a vertex as one before its edges are visited."""
+    return read("early", node.attribute[1], node.shape, node.dtype) if node.op == "read" else None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from engines.onyx.cpu_pull import plan_gather
+from engines.onyx.cpu_pull import GatherPass, plan_gather
 from engines.onyx.cpu_push import plan_scatter
+from engines.onyx.estimates import visited_share
 from engines.onyx.policy import DEFAULT, Policy
-from engines.onyx.resolve import resolve
+from engines.onyx.resolve import directed, far_rows, resolve
 from engines.onyx.schedule import OnyxSchedule
 from harness.api import (
     DeviceFacts,
@@ -42,6 +43,8 @@ def plan(
 
     ``runs``, ``policy``: the constants of runs, and of the choices made before.
     """
+    schedule = directed(schedule, LoweredProgram.of(program).program, device)
+    assert schedule.direction is not None
     reason = refusal(program, schedule, graph, features)
     if reason:
         return No(reason)
@@ -54,6 +57,8 @@ def plan(
     resolved = resolve(schedule, setting.program, features, graph, device, policy)
     assert resolved.dense_share is not None
     draft, gathered = PlanDraft(setting), []
+    visits = policy.visited_share_cpu if schedule.dense_share is None else None
+    prefetched = policy.prefetched_edges if far_rows(graph, features, device, policy) else 0
     for group in setting.tracking.groups:
         if group.kind == "graph":
             for stage in group.stages:
@@ -66,14 +71,15 @@ def plan(
         else:
             gathered.append(setting.tracking.name(group))
             if schedule.direction == "pull":
-                plan_gather(draft, group, resolved.dense_share, policy.prefetched_edges)
+                plan_gather(draft, group, resolved.dense_share, visits, policy.kept_part, prefetched)
             else:
                 plan_scatter(draft, group)
     if schedule.change_driven:
         plan_count(draft, tuple(gathered))
     return draft.finish(
-        "OnyxCpuEngine", resolved, narrowing=narrowing(setting, resolved), missed=missed(setting, schedule)
-    )
+        "OnyxCpuEngine", resolved, narrowing=narrowing(setting, resolved), missed=missed(setting, schedule),
+        estimates=estimates(draft, graph, prefetched),
+    )  # fmt: skip
 
 
 def refusal(program: Program, schedule: OnyxSchedule, graph: GraphFacts, features: int) -> str:
@@ -111,6 +117,27 @@ def narrowing(setting: CpuSetting, schedule: OnyxSchedule) -> Narrowing | None:
         return None
     assert schedule.dense_share is not None
     return Narrowing(senders=False, most_edges=schedule.dense_share * setting.facts.num_edges)
+
+
+def estimates(draft: PlanDraft, graph: GraphFacts, prefetched: int) -> list[str]:
+    """Return the estimates by which a pull chooses, as text."""
+    found = []
+    for one in draft.passes:
+        if not isinstance(one, GatherPass):
+            continue
+        rows = f"are prefetched {prefetched} edges ahead" if prefetched else "are near, or in a core's cache"
+        found.append(f"{one.name}: rows of sources {rows}")
+        if one.change_driven:
+            visited = visited_share(graph, one.dense_share)
+            found.append(
+                f"{one.name}: sources that moved are followed if at most {one.dense_share:.3g} of the edges leave "
+                f"them, which is estimated to visit {visited:.2g} of all edges"
+            )
+        if one.visits is not None:
+            found.append(f"{one.name}: during a run, up to {one.visits:.2g} of the edges may be visited by following")
+        if one.pauses:
+            found.append(f"{one.name}: other supersteps are untracked, and visit all edges but those of fixed vertices")
+    return found
 
 
 def missed(setting: CpuSetting, schedule: OnyxSchedule) -> list[str]:

@@ -16,7 +16,7 @@ from engines.onyx.cuda_pull import PullKernels
 from engines.onyx.cuda_push import PushKernels
 from engines.onyx.cuda_tracking_policy import pausing_of
 from engines.onyx.policy import DEFAULT, Policy, teams_of_vertex
-from engines.onyx.resolve import resolve, sums_matrices
+from engines.onyx.resolve import directed, resolve, sums_matrices
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven
 from harness.api.cuda import LoweredProgram, Over, PlanDraft, refusal, table, work
 
@@ -37,6 +37,7 @@ def plan(
 ) -> CudaPlan | No:  # fmt: skip
     """Return the plan of a program on a CUDA device, or why it cannot run."""
     lowered = LoweredProgram.of(program, masked=True)
+    schedule = directed(schedule, lowered.program, device)
     reason = refused(lowered.program, schedule, facts, features)
     if reason:
         return No(reason)

@@ -13,13 +13,12 @@ if TYPE_CHECKING:
 class Policy:
     """Thresholds and sizes. If a comment names no measurement, none is on record.
 
-    Options: ``dense_share_cpu``, ``dense_share_cuda``: the defaults of ``dense_share``. For a GPU, visiting all edges
-    costs far less per edge than following single ones. ``block_size``: threads of a block. ``dense_degree``: average
-    degree from which segments are the default in a pull. ``hub_degree``: in-degree from which one owner would delay all
-    others, so that segments are also the default.
+    Options: ``dense_share_cuda``: the default of ``dense_share`` on a GPU, for which visiting all edges costs far less
+    per edge than following single ones; on the CPU see :func:`engines.onyx.estimates.following_share`. ``block_size``:
+    threads of a block. ``dense_degree``: average degree from which segments are the default in a pull. ``hub_degree``:
+    in-degree from which one owner would delay all others, so that segments are also the default.
     """
 
-    dense_share_cpu: float = 0.1
     dense_share_cuda: float = 0.01
     block_size: int = 256
     dense_degree: float = 8
@@ -28,6 +27,15 @@ class Policy:
     # On the CPU. Edges from the one that is processed to the one whose source is prefetched: R-MAT scale 18, one core:
     # 1.06x at k = 8, 1.15x at k = 32 and 100, against none.
     prefetched_edges: int = 32
+    far_share: float = 0.1  # of the edges, whose source's row is not in the cache; if fewer, rows are not prefetched
+    # Edges, as a share of all, that a pull on the CPU may visit in a superstep that recomputes single vertices. Such a
+    # superstep took as long as one of all vertices without tracking at 0.07 to 1.2 of the edges, median 0.5 (label
+    # propagation, PageRank, manifold ranking, components, BFS, SSSP with 1, 4, 16 features on PGP, Luxembourg, a grid
+    # and email-Enron, one thread, 25 November 2026).
+    visited_share_cpu: float = 0.5
+    # As a part of that, if all vertices step whenever a value of the graph changes: reductions are then kept, and the
+    # first such superstep gathers everything. PageRank, R-MAT 15, k = 1: 1.8 ms against 0.7 ms without tracking.
+    kept_part: float = 0.25
 
     # Owners of vertices. In-edges, per team that would own a vertex, from which a block owns it: for rows, for matrices
     # (64 to 512 compared on R-MAT graphs of the sizes of social networks, k = 4, H200, 22 November 2026: the fastest).

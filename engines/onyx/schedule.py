@@ -18,15 +18,19 @@ class OnyxSchedule(EdgeOptions):
       (FA). If off, a scalar loop processes every feature, as in conventional frameworks (NFA).
     - ``change_driven``: only changes are propagated (CD). In push, sources that moved by more than the tolerance send
       the difference to kept accumulators. In pull, destinations of sources that moved are marked and recomputed from
-      all their in-edges, which is exact and works for every message. If the marks would touch more than ``dense_share``
-      of all edges (twice that after a sparse superstep), every destination is recomputed instead. In both directions a
-      superstep in which little moves visits only flagged vertices (``harness.lowering.cpu.flags``), not all vertices.
+      all their in-edges, which is exact and works for every message. If more than ``dense_share`` of the edges leave
+      these sources, every destination is recomputed instead. The default share is where the two take equally long: it
+      is estimated from the average degree, and again after every superstep that followed changes. A given share does
+      not change during a run (it is doubled after such a superstep). While too much moves, supersteps of most programs
+      do not track changes (:mod:`engines.onyx.cpu_tracking`; their direction in the record is *untracked*). In both
+      directions a superstep in which little moves visits only flagged vertices (``harness.lowering.cpu.flags``).
     - ``fold``: consecutive stages share a kernel: edge with edge, vertex with vertex, and in pull edge with the vertex
       steps after it, whose intermediate values then stay in registers. (Vertex with the edge push after it is not
       folded on the CPU, because owners of destinations push, not owners of sources.)
     - ``direction``: *pull* gathers over in-edges. *push* scatters over out-edges, each thread into the range of
-      destinations that it owns, so that no operation is atomic. *adaptive*, to switch during a run, is a known value
-      that is refused on every device: switching is not implemented.
+      destinations that it owns, so that no operation is atomic. The default (None) is *push* for change-driven extrema
+      along paths (BFS, SSSP), else *pull*. *adaptive*, to switch during a run, is a known value that is refused on
+      every device: switching is not implemented.
     - ``rebuild``: in change-driven push, sums are rebuilt from all messages every ``rebuild`` supersteps, while active
       sources have nearly all edges, and before the run ends (0: never). Extrema and sums of small integers (such as the
       k-core's) have no rounding error and are not rebuilt (``harness.lowering.kept_accumulators``).
@@ -43,6 +47,7 @@ class OnyxSchedule(EdgeOptions):
     - ``rebuild``: as on the CPU; exact sums are also rebuilt while active sources have nearly all edges.
     - ``fold``: as on the CPU; a pull continues with the vertex steps if one owner has all in-edges (``balance=warp``).
     - ``direction``: a *push* adds to destinations atomically, 8 or 16 bytes at once if the GPU supports it (sm_90).
+      The default (None) is *pull*.
     - ``balance``: *warp* shares the edges of 32 vertices among the lanes of a warp (push), or lets teams of a warp own
       a vertex, and a block a hub (pull): the thesis's balancing. *edge* cuts the edges into equal tiles regardless of
       the degrees: a hub does not delay other warps, and a pull processes 128 features and more in panels of 64
@@ -66,15 +71,16 @@ class OnyxSchedule(EdgeOptions):
     feature_aware: bool = option(True, "one vector value a row (FA), or scalar loops over features (NFA)")
     change_driven: bool = option(True, "propagate only what changed (CD), or everything (NCD)")
     fold: bool = option(True, "consecutive stages in one kernel")
-    direction: Literal["push", "pull", "adaptive"] = option(
-        "pull", "push along out-edges or pull along in-edges (adaptive: planned)", planned=("adaptive",)
-    )
+    direction: Literal["pull", "push", "adaptive"] | None = option(
+        None, "push along out-edges or pull along in-edges (null: the default; adaptive: planned)",
+        planned=("adaptive",),
+    )  # fmt: skip
     rebuild: int = option(
         64, "supersteps between rebuilding sums that round (change-driven push); 0: never", within="[0, inf)"
     )
     dense_share: float | None = option(
         None,
-        "share of edges from which change-driven pull recomputes everything (null: 0.1 on the CPU, 0.01 on a GPU)",
+        "share of edges from which change-driven pull recomputes everything (null: estimated; 0.01 on a GPU)",
         within="[0, 1]",
     )
     pipeline: bool | None = option(None, "GPU: search for the next edges while computing (null: the default)")

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.facts import Degrees
+from harness.facts import Degrees, Spans
 
 Array = NDArray[Any]
 INT32_MAX = 2**31 - 1
+SAMPLED_EDGES = 1 << 16  # of which spans are measured
 
 
 def id_dtype(count: int) -> np.dtype[Any]:
@@ -58,6 +59,15 @@ class Adjacency:
         """The number of rows of each degree, counted in O(V + largest degree)."""
         counts = np.bincount(self.degrees)
         return Degrees(tuple((int(degree), int(counts[degree])) for degree in np.flatnonzero(counts)))
+
+    @property
+    def spans(self) -> Spans:
+        """The distances between the ends of evenly spaced edges."""
+        edges = np.arange(0, self.neighbours.size, max(1, self.neighbours.size // SAMPLED_EDGES))
+        rows = np.searchsorted(self.offsets, edges, side="right") - 1
+        distances = np.abs(self.neighbours[edges].astype(np.int64) - rows)
+        lengths, counts = np.unique(np.frexp(distances)[1], return_counts=True)  # the bit lengths
+        return Spans(tuple(zip(lengths.tolist(), counts.tolist(), strict=True)))
 
     @property
     def row_of_edge(self) -> Array:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 ADAPTIVE = "direction=adaptive: the engine cannot switch directions yet; give push or pull"
-REFUSED = f"{ADAPTIVE}; engine.direction=pull would run it"
+REFUSED = f"{ADAPTIVE}; engine.direction=null would run it"
 
 
 def test_the_program_the_analysis_and_the_kernels_are_shown(command_here, tmp_path):
@@ -16,8 +16,9 @@ def test_the_program_the_analysis_and_the_kernels_are_shown(command_here, tmp_pa
     shown = finished.stdout
     assert "program pagerank" in shown
     assert "schedule OnyxSchedule(edges='resident', feature_aware=True, change_driven=True" in shown
-    assert "dense_share=0.1), " in shown
-    assert "\nchosen by the engine: edges, dense_share\n" in shown
+    assert "direction='pull', " in shown
+    assert "\nchosen by the engine: edges, direction, dense_share\n" in shown
+    assert "\nestimate: share: " in shown
     assert "missed: " in shown
     assert "def _share_part(" in shown
     assert not (tmp_path / "results").exists()
@@ -32,7 +33,8 @@ def test_cuda_kernels_are_shown_without_a_device(command_here):
         "program label_propagation",
         "schedule OnyxSchedule(edges='resident', feature_aware=True, change_driven=False",
         "dense_share=0.01, pipeline=True, balance='warp', vector_width=4, block_size=256, persistent=False), teams",
-        "chosen by the engine: edges, dense_share, pipeline, balance, vector_width, block_size, persistent\n",
+        "chosen by the engine: edges, direction, dense_share, pipeline, balance, vector_width, block_size, "
+        "persistent\n",
         "kernel spread: spread, n_aggr, prob, settle",
         "// Generated: label_propagation, k = 5.",
         'extern "C" __global__ void __launch_bounds__(BLOCK) spread(Run* run',

@@ -60,7 +60,7 @@ PULL = {"direction": "pull"}
 PUSH = {"direction": "push"}
 # One schedule of every strategy; thresholds are low, so that small graphs fill all three lists of simdx.
 STRATEGIES = {
-    "pull": ("onyx", {}),
+    "pull": ("onyx", PULL),
     "pull-all": ("onyx", {"change_driven": False}),
     "push": ("onyx", PUSH),
     "push-all": ("onyx", {**PUSH, "change_driven": False}),
@@ -71,8 +71,8 @@ STRATEGIES = {
     "torch": ("torch", {}),
 }
 CHANGE_DRIVEN = {
-    "pull": ("onyx", {}),
-    "pull-sparse": ("onyx", {"dense_share": 1.0}),  # recomputes everything only at the start
+    "pull": ("onyx", PULL),
+    "pull-sparse": ("onyx", {**PULL, "dense_share": 1.0}),  # recomputes everything only at the start
     "push": ("onyx", {**PUSH, "rebuild": 0}),
     "gunrock": ("gunrock", {"rebuild": 0}),
 }

@@ -15,7 +15,7 @@ from tests.engines.problems import new_engine, prepared
 from tests.engines.programs import inputs_for, traced
 
 STRATEGIES = {
-    "pull": ("onyx", {}),
+    "pull": ("onyx", {"direction": "pull"}),
     "push": ("onyx", {"direction": "push", "rebuild": 0}),
     "gunrock": ("gunrock", {"rebuild": 0}),
 }

@@ -21,7 +21,7 @@ from harness.language.reference import ReferenceRun
 from tests.engines.problems import prepared
 
 ENGINES = {
-    "pull": ("onyx", {}),
+    "pull": ("onyx", {"direction": "pull"}),
     "pull-all": ("onyx", {"change_driven": False}),
     "push": ("onyx", {"direction": "push"}),
     "push-all": ("onyx", {"direction": "push", "change_driven": False}),

@@ -119,9 +119,9 @@ def test_sparse_supersteps_visit_active_vertices(strategy):
 
 def test_dense_supersteps_stand_between_sparse_ones():
     program, graph, inputs, features, wanted = job("bfs", "pulses")
-    engine = prepared("onyx", {}, program, graph, features)
+    engine = prepared("onyx", {"direction": "pull"}, program, graph, features)
     engine.reset(inputs)
-    dense = [step.direction == "dense" for step in engine.run(len(wanted) + 3).supersteps]
+    dense = [step.direction != "pull" for step in engine.run(len(wanted) + 3).supersteps]
     changes = np.count_nonzero(np.diff(np.array(dense, int)))
     assert dense[0]
     assert changes == 9  # sparse, then dense and sparse for each of two frontiers at each of two pairs of hubs

@@ -17,12 +17,12 @@ from tests.engines.problems import LIBRARIES, PUSH, new_engine, outputs_of
 from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named
 
 SCHEDULES = {
-    "pull": ("onyx", {"dense_share": 1.0}),
-    "pull-dense": ("onyx", {"dense_share": 0.0}),
-    "pull-unfolded": ("onyx", {"fold": False, "dense_share": 1.0}),
+    "pull": ("onyx", {"direction": "pull", "dense_share": 1.0}),
+    "pull-dense": ("onyx", {"direction": "pull", "dense_share": 0.0}),
+    "pull-unfolded": ("onyx", {"direction": "pull", "fold": False, "dense_share": 1.0}),
     "pull-all": ("onyx", {"change_driven": False}),
     "pull-loops": ("onyx", {"feature_aware": False, "change_driven": False, "fold": False}),
-    "pull-loops-changes": ("onyx", {"feature_aware": False, "dense_share": 1.0}),
+    "pull-loops-changes": ("onyx", {"direction": "pull", "feature_aware": False, "dense_share": 1.0}),
     "push": ("onyx", PUSH),
     "push-all": ("onyx", {**PUSH, "change_driven": False}),
     "push-loops": ("onyx", {**PUSH, "feature_aware": False, "fold": False}),

@@ -22,8 +22,8 @@ from tests.algorithms.warm import ALGORITHMS, kept, outputs, problem, program, r
 from tests.engines.problems import new_engine, one_number, prepared
 
 SCHEDULES = {
-    "pull": ("onyx", {}),
-    "pull-sparse": ("onyx", {"dense_share": 1.0}),
+    "pull": ("onyx", {"direction": "pull"}),
+    "pull-sparse": ("onyx", {"direction": "pull", "dense_share": 1.0}),
     "pull-all": ("onyx", {"change_driven": False}),
     "push": ("onyx", {"direction": "push"}),
     "push-all": ("onyx", {"direction": "push", "change_driven": False}),
@@ -33,7 +33,7 @@ SCHEDULES = {
     "scipy": ("scipy", {}),
     "tigr": ("tigr", {}),
 }
-MORE_SCHEDULES = {"pull-unfolded": ("onyx", {"fold": False, "dense_share": 1.0})}
+MORE_SCHEDULES = {"pull-unfolded": ("onyx", {"direction": "pull", "fold": False, "dense_share": 1.0})}
 ALL = SCHEDULES | MORE_SCHEDULES
 NO_PRODUCT = ("bfs", "sssp", "components", "belief_propagation")  # refused by scipy
 KINDS = ("insert", "delete", "heavier", "lighter")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.contract import Device, Engine, EngineFailure, No, Phases, RunStatistics, Yes, options_of, schedule_text
+from harness.device.cpu_cache import own_cache_bytes
 from harness.facts import DeviceFacts, GraphFacts
 from harness.graph import Graph
 from harness.language import Inputs, Program
@@ -44,7 +45,8 @@ class CpuEngine(Engine):
         """Return the plan for the threads of a device, at most those of Numba."""
         if device.kind != "cpu":
             return No(f"this engine has no {device.kind} code yet")
-        return self.plan(program, graph.facts, features, DeviceFacts("cpu", usable_threads(device)))
+        facts = DeviceFacts("cpu", usable_threads(device), cache_bytes=own_cache_bytes())
+        return self.plan(program, graph.facts, features, facts)
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return whether the program can run under this schedule on this graph."""

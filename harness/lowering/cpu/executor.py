@@ -39,11 +39,12 @@ def host_loop(run: Run, steps: Sequence[Step], movement: Movement | None, max_su
     for _ in range(0 if statistics.settled else max_supersteps):
         active = run.active
         run.begin_superstep()
-        if movement:
-            movement.note(run.superstep_index)
+        measuring = None if movement is None or (run.counts_movement and movement.counted) else movement
+        if measuring:
+            measuring.note(run.superstep_index)
         for step in steps:
             step()
-        within = movement is not None and movement.within(run.superstep_index)
+        within = measuring is not None and measuring.within(run.superstep_index)
         run.end_superstep()
         statistics.supersteps.append(Superstep(active, run.edges, run.taken))
         run.confirming = False

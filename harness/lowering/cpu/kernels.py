@@ -190,14 +190,15 @@ class KernelBuilder:
         block: str,
         end: str,
         at: str,
+        terms: float = float("inf"),
     ) -> None:
         """Reduce a message into a local accumulator in ``block``, the body of a loop over ``at``.
 
         The loop begins in ``start`` and has ended in ``end``. Sums are taken in runs of ``RUN`` terms, which are then
-        added.
+        added. ``terms``: of a sum, at most; ``RUN`` terms or fewer are one run.
         """
         self.accumulate(target, message, reducer, block)
-        if reducer != "sum":
+        if reducer != "sum" or terms <= RUN:
             return
         opening, body, closing = self.blocks[start], self.blocks[block], self.blocks[end]
         carry = self.mapping.start_accumulator(

@@ -67,6 +67,11 @@ class Movement:
         self.run: Callable[..., int] = compiled(MOVEMENT)
         self.bounds = np.linspace(0, num_vertices, threads + 1).astype(np.int64)
 
+    @property
+    def counted(self) -> bool:
+        """Whether a superstep that counts the vertices that move by more than the tolerance need not be measured."""
+        return self.criterion.norm == "max" and self.criterion.sides == 1
+
     def note(self, superstep: int) -> None:
         """Copy the measured properties if ``superstep`` begins a measurement."""
         if not self.criterion.begins(superstep):

@@ -47,6 +47,7 @@ class CpuPlan:
     ``schedule``: with every option resolved. ``program``: as lowered; plans compare its ``fingerprint``. ``kernels``:
     what is compiled, one module each. ``buffers``: arrays of a run. ``tables``: arrays computed from the graph.
     ``passes``: the parts of a superstep, in order. ``missed``: the fast paths that are not taken, with reasons.
+    ``estimates``: those that choices were made by.
     ``place``: of the edge arrays. ``windows``: those of streamed ones.
     """
 
@@ -64,6 +65,7 @@ class CpuPlan:
     narrowing: Narrowing | None
     groups: tuple[tuple[str, tuple[str, ...]], ...]
     missed: tuple[str, ...]
+    estimates: tuple[str, ...]
     place: Place
     windows: Windows
 
@@ -82,10 +84,11 @@ class CpuPlan:
 
     @property
     def text(self) -> str:
-        """The groups of stages, the fast paths that were missed and why, and the generated source."""
+        """The groups of stages, the estimates, the fast paths that were missed and why, and the generated source."""
         lines = [f"kernel {name}: {', '.join(stages)}" for name, stages in self.groups]
         if self.place is not Place.RESIDENT:
             lines.append(f"edge arrays {self.place.value} from files; windows in memory: {self.windows.nbytes:,} bytes")
+        lines += [f"estimate: {one}" for one in self.estimates]
         lines += [f"missed: {reason}" for reason in self.missed]
         return "\n".join(lines) + f"\n\n{self.source}"
 
@@ -178,8 +181,9 @@ class PlanDraft:
 
     # the result ---------------------------------------------------------------------------------------------------
     def finish(
-        self, title: str, schedule: Any, *, narrowing: Narrowing | None = None, missed: Sequence[str] = ()
-    ) -> CpuPlan | No:
+        self, title: str, schedule: Any, *, narrowing: Narrowing | None = None, missed: Sequence[str] = (),
+        estimates: Sequence[str] = (),
+    ) -> CpuPlan | No:  # fmt: skip
         """Return the plan; No if two stages lead to kernels of the same name, or if edges cannot be streamed."""
         setting, names = self.setting, [kernel.name for kernel in self.kernels]
         placement = Placement.of(schedule)
@@ -206,7 +210,7 @@ class PlanDraft:
             title, schedule, setting.program, setting.program.fingerprint, setting.layout, rules, setting.measured,
             tuple(self.kernels), tuple(self._buffers.values()), tuple(self._tables), tuple(self.passes), narrowing,
             tuple((tracking.name(group), tuple(stage.name for stage in group.stages)) for group in tracking.groups),
-            (*self.missed, *missed), placement.place, windows,
+            (*self.missed, *missed), tuple(estimates), placement.place, windows,
         )  # fmt: skip
 
     def _add_properties(self) -> None:

@@ -53,7 +53,8 @@ class Run:
 
     ``call``: runs a kernel, by name, over parts. ``edges``: edges visited in this
     superstep. ``moved``: sources found moved in it. ``taken``: its direction. ``recomputed_some``: the last superstep
-    recomputed only some destinations.
+    recomputed only some destinations. ``counts_movement``: the next superstep counts all vertices that move by more
+    than the tolerance, so that movement in the norm *max* need not be measured as well.
     """
 
     def __init__(self, rules: RunRules, store: GraphStore, memory: Memory, call: Calls) -> None:
@@ -66,6 +67,7 @@ class Run:
         self.superstep_index = self.active = self.edges = self.moved = 0
         self.taken: Direction = rules.direction
         self.settled = self.confirming = self.rebuilt = self.narrowed = self.recomputed_some = False
+        self.counts_movement = False
 
     @property
     def workers(self) -> int:
@@ -88,7 +90,7 @@ class Run:
         self.rebuild_every = self.rules.accumulators.rebuild_every(state)
         self.superstep_index = 0
         self.active, self.settled = self.rules.graph.num_vertices, False
-        self.confirming = self.rebuilt = self.narrowed = self.recomputed_some = False
+        self.confirming = self.rebuilt = self.narrowed = self.recomputed_some = self.counts_movement = False
         self.active_sources.reset()
 
     def begin_with(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
