@@ -43,9 +43,11 @@ class EmogiSchedule(EdgeOptions):
         None, "GPU: active vertices by flags, or listed first (null: flags)", values=("flags", "list")
     )
     rebuild: int = option(64, "supersteps between rebuilding sums that round; 0: never", within="[0, inf)")
-    counters: bool = option(False, "GPU, mapped edges: count requests over the host link, in kernels of their own")
+    counters: bool | None = option(
+        None, "GPU, mapped edges: count requests over the host link, in kernels of their own (null: false)"
+    )
 
-    GPU_ONLY: ClassVar[tuple[str, ...]] = ("access", "frontier", "advice")
+    GPU_ONLY: ClassVar[tuple[str, ...]] = ("access", "frontier", "advice", "counters")
 
     def __post_init__(self) -> None:
         super().__post_init__()

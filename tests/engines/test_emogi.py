@@ -24,7 +24,9 @@ CPU, CUDA = DeviceFacts("cpu", 2), DeviceFacts("cuda")
 
 
 def test_resolving_fills_in_every_option_of_the_device():
-    assert resolve(EmogiSchedule(), CUDA) == EmogiSchedule(edges="mapped", access="aligned", frontier="flags")
+    assert resolve(EmogiSchedule(), CUDA) == EmogiSchedule(
+        edges="mapped", access="aligned", frontier="flags", counters=False
+    )
     assert resolve(EmogiSchedule(), CPU) == EmogiSchedule(edges="mapped")
     managed = resolve(EmogiSchedule(edges="managed", access="naive"), CUDA)
     assert (managed.edges, managed.advice, managed.access) == ("managed", "read_mostly", "naive")
@@ -50,7 +52,7 @@ def test_a_list_of_tiles_is_refused():
     ("options", "reason"),
     [
         ({"access": "merged"}, "access has no meaning on the CPU"), ({"frontier": "list"}, "frontier has no meaning"),
-        ({"counters": True}, "counters=true has no meaning on the CPU"),
+        ({"counters": True}, "counters has no meaning on the CPU"),
         ({"edges": "managed"}, "edges=managed has no meaning on the CPU"),
         ({"edges": "managed", "advice": "none"}, "advice has no meaning on the CPU"),
     ],
@@ -99,16 +101,20 @@ def test_lists_and_counters_compile(options, name, chip):
 
 @pytest.mark.parametrize(
     ("name", "features"),
-    [("bfs", 1), ("sssp", 32), ("components", 3), ("pagerank", 3), ("label_propagation", 32), ("belief_propagation", 3)],
-)
-@pytest.mark.parametrize("edges", ["mapped", "resident"])
-def test_runs_on_the_cpu_from_files(edges, name, features, tmp_path, monkeypatch):
+    [
+        ("bfs", 1), ("pagerank", 3), ("sssp", 32), *(
+            pytest.param(name, k, marks=pytest.mark.full)
+            for name, k in (("components", 1), ("label_propagation", 32), ("belief_propagation", 3))
+        ),
+    ],
+)  # fmt: skip
+def test_runs_on_the_cpu_from_files(name, features, tmp_path, monkeypatch):
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
     algorithm = ALGORITHMS[name]
     program = trace(algorithm)
     graph = algorithm.prepare_graph(rmat(scale=7, edge_factor=6, seed=features, max_weight=4))
     inputs = random_network(graph, features) if name == "belief_propagation" else algorithm.inputs(graph, features)
-    engine, run = prepared("emogi", {"edges": edges}, program, graph, features), ReferenceRun(program, graph, features)
+    engine, run = prepared("emogi", {}, program, graph, features), ReferenceRun(program, graph, features)
     for one in (engine, run):
         one.reset(inputs)
         one.run(6)
@@ -116,7 +122,7 @@ def test_runs_on_the_cpu_from_files(edges, name, features, tmp_path, monkeypatch
     found = compare(program, {n: engine.values(n) for n in outputs}, {n: run.values(n) for n in outputs})
     assert found.ok, found.detail
     options = engine.resolved_options()
-    assert options["edges"] == edges
+    assert options["edges"] == "mapped"
     assert "degree_bound" not in options
     engine.close()
 

@@ -45,6 +45,10 @@ TURNS: dict[str, tuple[dict[str, Any], ...]] = {
     "gunrock": ({}, {"balance": "merge_path"}, {"rebuild": 0}),
     "tigr": ({}, {"degree_bound": 3}),
     "simdx": ({}, LOW, {"fusion": "none", **LOW}),
+    "emogi": (
+        {}, {"access": "naive"}, {"access": "merged", "frontier": "list"}, {"access": "tiled", "counters": True},
+        {"access": "chunk", "rebuild": 2}, {"edges": "managed", "advice": "accessed_by"}, {"edges": "resident"},
+    ),
     "cusparse": ({}, {"algorithm": 1}, {"algorithm": 2}, {"algorithm": 3}),
     "torch": ({},),
 }  # fmt: skip
@@ -206,6 +210,7 @@ def test_answers(row, device):
         ("onyx", {"direction": "push"}, True),
         ("gunrock", {}, True),
         ("tigr", {}, True),
+        ("emogi", {}, True),
         ("simdx", {}, False),
         ("cusparse", {}, False),
         ("torch", {}, False),

@@ -42,9 +42,8 @@ def plan(
         if getattr(schedule, name) is not None:
             return No(f"schedule option {name} has no meaning on the CPU; leave it unset")
     resolved = resolve(schedule, device)
-    if schedule.counters or resolved.edges == "managed":
-        met = "counters=true" if schedule.counters else "edges=managed"
-        return No(f"{met} has no meaning on the CPU: it has no host link; leave it unset")
+    if resolved.edges == "managed":
+        return No("edges=managed has no meaning on the CPU, which has no link to a device; leave it unset")
     lowered = LoweredProgram.of(program).program
     reason = unsupported(lowered, graph, features, change_driven=True, tracks_edges=True)
     if reason or isinstance(change_driven(lowered), str):

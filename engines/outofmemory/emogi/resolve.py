@@ -15,4 +15,5 @@ def resolve(schedule: EmogiSchedule, device: DeviceFacts) -> EmogiSchedule:
     schedule = schedule.with_place()
     if device.kind == "cpu":
         return schedule
-    return replace(schedule, access=schedule.access or "aligned", frontier=schedule.frontier or "flags")
+    access, frontier = schedule.access or "aligned", schedule.frontier or "flags"
+    return replace(schedule, access=access, frontier=frontier, counters=bool(schedule.counters))
