@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engines.outofmemory.schedules import EmogiSchedule
+from engines.outofmemory.schedules import EmogiSchedule, ScaphSchedule
 from harness.api import EngineSpec, hookimpl
 
 
 @hookimpl
 def onyx_engines() -> list[EngineSpec]:
-    """Return the EMOGI style."""
+    """Return the styles of EMOGI and Scaph."""
     return [
         EngineSpec(
             "emogi",
@@ -17,5 +17,13 @@ def onyx_engines() -> list[EngineSpec]:
             "engines.outofmemory.emogi.engine:EmogiEngine",
             requires=("numba",),
             devices=("cpu", "cuda"),
+        ),
+        EngineSpec(
+            "scaph",
+            "push, subgraphs of a file read whole or by active rows, by their value (Zheng et al. 2020)",
+            ScaphSchedule,
+            "engines.outofmemory.scaph.cpu_engine:ScaphCpuEngine",
+            requires=("numba",),
+            devices=("cpu",),
         ),
     ]

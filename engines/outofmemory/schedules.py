@@ -57,3 +57,41 @@ class EmogiSchedule(EdgeOptions):
     def with_place(self) -> Self:
         """Return the schedule with the options of the place filled in."""
         return super().with_place() if self.edges else replace(self, edges="mapped")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaphSchedule(EdgeOptions):
+    """Scaph's schedule: edges in a file, of which subgraphs are read into memory.
+
+    ``window_mb``: the size of a subgraph, in MB (32). ``slots``: subgraphs in memory, at most.
+
+    ``values``: *measured*: a subgraph is of high value by the rule of :class:`~engines.outofmemory.scaph.values.Rule`,
+    with ``alpha`` and ``beta``; *high*, *low*: all of them are. Those of high value are read whole. ``low``: of others,
+    *extract*: only the rows of active vertices are read; *stream*: they are read whole, too.
+
+    ``rounds``: how often a subgraph of high value is processed while it is in memory, at most, with vertex steps in
+    between. 1: supersteps are synchronous. With more, the engine solves whole problems, and only programs run whose
+    answer does not depend on the order of messages.
+    """
+
+    edges: str = option("streamed", "place of the edge arrays: a file", values=("streamed",))
+    values: str = option(
+        "measured", "which subgraphs are read whole: by their value, all, or none", values=("measured", "high", "low")
+    )
+    low: str = option(
+        "extract", "subgraphs of low value: read the rows of active vertices, or all", values=("extract", "stream")
+    )
+    alpha: float = option(0.5, "useful share of a subgraph beyond which it is of high value", within="[0, 1]")
+    beta: float = option(0.3, "the same of a subgraph whose useful bytes have grown", within="[0, 1]")
+    rounds: int = option(
+        1, "how often a subgraph of high value is processed while in memory, at most", within="[1, inf)"
+    )
+    slots: int = option(4, "subgraphs in memory, at most", within="[2, inf)")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rounds > 1 and self.slots < 3:
+            raise ScheduleError(
+                f"slots={self.slots} are taken by the subgraph that is processed and the next one; with rounds="
+                f"{self.rounds} give at least 3"
+            )

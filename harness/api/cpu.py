@@ -9,6 +9,7 @@ from harness.lowering.cpu.batches import FIRST_EDGES, flagged_batches
 from harness.lowering.cpu.change_sums import add_change_sums, change_prefix
 from harness.lowering.cpu.edge_updates import plan_update
 from harness.lowering.cpu.engine import CpuEngine
+from harness.lowering.cpu.executor import CpuExecutor
 from harness.lowering.cpu.flags import every_vertex, flagged_loop, raised
 from harness.lowering.cpu.hubs import HUB_ARGUMENTS, HubRuns, Hubs, push_template, sum_hubs_in_runs
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
@@ -21,8 +22,10 @@ from harness.lowering.cpu.sent_edges import SentEdges, plan_sent_edges
 from harness.lowering.cpu.setting import CpuSetting
 from harness.lowering.cpu.tables import Owned
 from harness.lowering.cpu.vertex_kernels import fill_kernel
+from harness.lowering.cpu.windowed_calls import OFFSETS, Slot, WindowedCalls
 from harness.lowering.cpu.write_back import write_back
 from harness.lowering.edge_tables import Rows
+from harness.lowering.edge_windows import windows
 from harness.lowering.graph_store import Structure, Table
 from harness.lowering.refusals import unsupported
 from harness.lowering.setting import LoweredProgram
@@ -31,7 +34,9 @@ from harness.lowering.tracking import composed_writes
 __all__ = [
     "FIRST_EDGES",
     "HUB_ARGUMENTS",
+    "OFFSETS",
     "CpuEngine",
+    "CpuExecutor",
     "CpuPlan",
     "CpuPolicy",
     "CpuSetting",
@@ -47,9 +52,11 @@ __all__ = [
     "Rows",
     "Run",
     "SentEdges",
+    "Slot",
     "Step",
     "Structure",
     "Table",
+    "WindowedCalls",
     "add_change_sums",
     "change_prefix",
     "composed_writes",
@@ -70,5 +77,6 @@ __all__ = [
     "recomputation_only",
     "sum_hubs_in_runs",
     "unsupported",
+    "windows",
     "write_back",
 ]  # fmt: skip

@@ -83,7 +83,7 @@ def checked_statistics(
         if not settled or len(steps):
             met = f"run(): settled is {bool(settled)} with {len(steps)} supersteps"
             raise MalformedAnswer(f"{met}; an engine that is not stepwise returns True without supersteps, or raises")
-        return RunStatistics(True)
+        return RunStatistics(True, transfers=checked_transfers(statistics.transfers))
     if len(steps) > max_supersteps:
         allowed = f"at most the {max_supersteps} that run() was called with"
         raise MalformedAnswer(f"run(): RunStatistics.supersteps has {len(steps)} supersteps; it must have {allowed}")
