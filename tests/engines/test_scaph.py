@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from engines.outofmemory.scaph.extraction import useful_edges
+from harness.algorithms.bfs import BFS
+from harness.algorithms.sssp import SSSP
 from harness.contract import Device, EngineFailure, No, ScheduleError
 from harness.graph import Graph
+from harness.graph.cache import store
 from harness.graph.generators import grid, rmat
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
+from tests.engines.measured_streaming import FEATURES, SUPERSTEPS
 from tests.engines.problems import ALGORITHMS, new_engine, prepared, problem, program
+from tests.engines.test_edges_in_files import regular
+from tests.processes import HANGS_S
 
 SMALL = {"window_mb": 0.004}
 SYNCHRONOUS = [{}, {"values": "low"}, {"values": "high"}, {"values": "low", "low": "stream"}, {"alpha": 0.0}]
@@ -92,11 +102,10 @@ def test_what_is_read_by_hand():
     sources = np.repeat(np.arange(4), 10)
     targets = np.array([1, 0, 2, 3])[sources]
     graph = Graph.from_edges(sources, targets, num_vertices=4, name="four rows", duplicates="keep")
-    algorithm = ALGORITHMS["bfs"]
     found = {}
     for options in ({"values": "low"}, {"values": "high"}, {}):
         engine = prepared("scaph", {"window_mb": 20 * 4 / 1e6, **options}, program("bfs"), graph, 1)
-        engine.reset(algorithm.inputs(graph, 1))
+        engine.reset(BFS(sources="0").inputs(graph, 1))
         assert engine.run(1).transfers.visited == 4 * 40, "at first every vertex is active"
         found[str(options)] = engine.run(1).transfers
         engine.close()
@@ -151,6 +160,27 @@ def test_a_file_that_ends_too_early_is_named(monkeypatch):
     with pytest.raises(EngineFailure, match="the file ends at byte"):
         engine.run(100)
     engine.close()
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_the_peak_memory_stays_within_the_slots_and_the_state(rounds):
+    """Slots and state are a sixth of the file; graphs, inputs and tables add some megabytes of small parts."""
+    graph = regular(1 << 15, 128)
+    folders = [str(store(one)) for one in (graph, regular(512, 8))]
+    options = {"window_mb": 1.0, "slots": 3, "rounds": rounds}
+    command = [sys.executable, "-m", "tests.engines.measured_subgraphs", *folders, json.dumps(options)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_S, check=False)
+    assert ended.returncode == 0, ended.stderr
+    found, file = json.loads(ended.stdout), 2 * 4 * graph.num_edges
+    peak = found["peak"] - found["before"]
+    print(f"peak {peak:,}, needed {found['bytes_needed']:,}, file {file:,}")
+    assert 3e6 <= found["bytes_needed"] < file / 5
+    assert peak <= file / 3
+    run = prepared("gunrock", {}, program("sssp"), graph, FEATURES)
+    run.reset(SSSP().inputs(graph, FEATURES))
+    run.run(SUPERSTEPS if rounds == 1 else 1000)
+    distances = run.values("distance")
+    assert found["total"] == float(distances[np.isfinite(distances)].sum(dtype=np.float64))
 
 
 def test_useful_edges_of_no_vertex_are_none():
