@@ -48,6 +48,14 @@ def test_a_list_of_tiles_is_refused():
     assert "give frontier=flags" in answer.reason
 
 
+def test_counters_of_several_numbers_of_an_edge_are_refused():
+    for name, refused in (("multimodal", True), ("label_propagation", False)):
+        program, graph = problem(name)
+        answer = EmogiCudaEngine(EmogiSchedule(counters=True)).plan(program, graph.facts, 3)
+        assert isinstance(answer, No) == refused
+        assert not refused or "omit counters" in answer.reason
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

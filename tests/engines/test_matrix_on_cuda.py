@@ -80,6 +80,8 @@ def refused(row):
         return "is not a constant of the edge times a value of its source"
     if row.engine == "gunrock" and row.name.startswith("belief"):
         return "updates an edge property, whose changes are not tracked"
+    if row.options.get("counters") and row.name in ("multimodal", "manifold_ranking"):
+        return "omit counters"
     edges = row.options.get("direction") == "pull" and row.options.get("balance") == "edge"
     if edges and row.name in MATRICES:
         return "balance=edge keeps the sums of rows in registers"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from engines.outofmemory.emogi.cuda_walks import count_template, walk_template
 from engines.outofmemory.emogi.resolve import resolve
-from harness.api import No, change_driven
+from harness.api import EdgeReduce, No, change_driven, mutable, reads
 from harness.api.cuda import (
     IDENTITY,
     KeptAccumulators,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from engines.outofmemory.schedules import EmogiSchedule
-    from harness.api import DeviceFacts, EdgeReduce, FoldGroup, GraphFacts, Program
+    from harness.api import DeviceFacts, FoldGroup, GraphFacts, Program
     from harness.api.cuda import CudaKernel, CudaKernelBuilder, CudaPlan, CudaSetting, Delta
 
 FOLDER = Path(__file__).parent
@@ -100,7 +100,22 @@ def refused(program: Program, schedule: EmogiSchedule, facts: GraphFacts, featur
     """Return why this schedule cannot run a lowered program; empty if it can, as far as known without planning."""
     if schedule.access == "tiled" and schedule.frontier == "list":
         return "access=tiled reads the rows of consecutive vertices, and a list has others; give frontier=flags"
+    if schedule.counters:
+        for stage in (stage for stage in program.stages if isinstance(stage, EdgeReduce)):
+            for space, name in _edge_inputs(program, stage):
+                if program.properties[name].shape or space == "reverse":
+                    return (
+                        f"counters=true models one number of every edge in the order of the edges, and {stage.name} "
+                        f"reads others of {name!r}; omit counters"
+                    )
     return refusal(program, facts, features)
+
+
+def _edge_inputs(program: Program, stage: EdgeReduce) -> set[tuple[str, str]]:
+    """Return the given properties of edges that a reduction reads, each with its space: *edge* or *reverse*."""
+    return {
+        (space, name) for space, name in reads(stage) if space in ("edge", "reverse") and not mutable(program, name)
+    }
 
 
 class EmogiPlanner(ThreadPlanner):
@@ -227,7 +242,7 @@ class EmogiPlanner(ThreadPlanner):
         active, signature = self._walk(stage, listing)
         template = count_template(self.access, active, listing=listing)
         builder = self.builder(f"count_{kernel.name}", template, [*signature, (REQUESTS, "counts")])
-        arrays = sum(one == "out_neighbours" or one.startswith("csr_") for one in kernel.arguments)
+        arrays = 1 + len(_edge_inputs(self.program, stage))
         for number in range(COUNTED):
             name = builder.counter(f"counted_{number}", f"{REQUESTS} + {number}")
             value = f"read.of_sectors[{number}]" if number < COUNTED - 1 else "read.edges"
