@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.contract import Transfers
 from harness.language.analysis import recomputation_only
 from harness.language.edge_steps import levels
 from harness.lowering.buffers import Holds
@@ -56,6 +57,7 @@ __all__ = [
     "Step",
     "Structure",
     "Table",
+    "Transfers",
     "WindowedCalls",
     "add_change_sums",
     "change_prefix",

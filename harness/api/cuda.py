@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.contract import Transfers
 from harness.device.cuda import blocks_of_multiprocessor, registers_of
 from harness.facts import Degrees
 from harness.language.analysis import Delta
@@ -75,6 +76,7 @@ __all__ = [
     "Thresholds",
     "Tracking",
     "TrackingPolicy",
+    "Transfers",
     "Value",
     "Visits",
     "arrays_of",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engines.outofmemory.emogi.cuda_plan import REQUESTS
-from harness.api import Transfers
-from harness.api.cuda import CudaExecutor
+from harness.api.cuda import CudaExecutor, Transfers
 
 if TYPE_CHECKING:
     from harness.api import RunStatistics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from harness.api import Transfers
+from harness.api.cpu import Transfers
 
 
 @dataclass
