@@ -110,17 +110,47 @@ class Superstep:
     direction: Direction
 
 
+@dataclass(frozen=True)
+class Transfers:
+    """What a run read of edges that are not in the memory of its device.
+
+    ``visited``: bytes of the edges that kernels read, counted each time. ``moved``: bytes that were moved for them, by
+    the means: *zero_copy*, read in place over the host link; *read*, from a file; *copied*, whole parts of the graph;
+    *extracted*, the rows of active vertices. ``requests``: those over the host link, by their bytes. ``subgraphs``: how
+    often parts of the graph were processed, by the kind of processing.
+    """
+
+    visited: int
+    moved: Mapping[str, int]
+    requests: Mapping[int, int] = field(default_factory=dict)
+    subgraphs: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def amplification(self) -> float | None:
+        """Bytes moved over bytes visited; None if no edge was visited."""
+        return sum(self.moved.values()) / self.visited if self.visited else None
+
+    def plain(self) -> dict[str, Any]:
+        """Return the ``transfers`` field of a record."""
+        return {
+            "visited_bytes": self.visited, "moved_bytes": dict(self.moved), "amplification": self.amplification,
+            "requests": {str(size): count for size, count in self.requests.items()},
+            "subgraphs": dict(self.subgraphs),
+        }  # fmt: skip
+
+
 @dataclass
 class RunStatistics:
     """The result of :meth:`Engine.run`. ``settled``: no source was active for any reduction at the end.
 
     The harness accepts only a bool and a list of Superstep with integers. The list may not exceed the requested number
     of supersteps. It may be shorter only if the program can settle and this run has settled. It is empty for an engine
-    that is not ``stepwise``.
+    that is not ``stepwise``. ``transfers``: of edges to the device; None: not counted.
     """
 
     settled: bool
     supersteps: list[Superstep] = field(default_factory=list)
+    transfers: Transfers | None = None
 
     @property
     def edges(self) -> int:

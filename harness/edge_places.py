@@ -11,7 +11,7 @@ from harness.options import option
 
 WINDOW_MB = 32  # a window is read from disk or copied to a GPU in a few milliseconds, a launch takes microseconds
 
-ADVICE = ("read_mostly", "accessed_by", "prefetch", "none")  # the first was EMOGI's best (sec. 5.1)
+ADVICE = ("read_mostly", "accessed_by", "prefetch", "none")  # the first was the best in Min et al. 2020, sec. 5.1
 
 
 class Place(Enum):

@@ -191,6 +191,7 @@ class Result:
             "metrics": self.metrics,
             "metrics_by_superstep": {},
             "lost_updates": None,
+            "transfers": None if (moved := self.statistics.transfers) is None else moved.plain(),
             "artefacts": [],
             "environment": {**environment(), "threads": cell.device.threads},
             "output": "",

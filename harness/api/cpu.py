@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.contract import Transfers
 from harness.language.analysis import recomputation_only
 from harness.language.edge_steps import levels
 from harness.lowering.buffers import Holds
@@ -9,6 +10,7 @@ from harness.lowering.cpu.batches import FIRST_EDGES, flagged_batches
 from harness.lowering.cpu.change_sums import add_change_sums, change_prefix
 from harness.lowering.cpu.edge_updates import plan_update
 from harness.lowering.cpu.engine import CpuEngine, usable_threads
+from harness.lowering.cpu.executor import CpuExecutor
 from harness.lowering.cpu.flags import every_vertex, flagged_loop, raised
 from harness.lowering.cpu.hubs import HUB_ARGUMENTS, HubRuns, Hubs, push_template, sum_hubs_in_runs
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
@@ -25,8 +27,10 @@ from harness.lowering.cpu.setting import CpuSetting
 from harness.lowering.cpu.strips import Store
 from harness.lowering.cpu.tables import Owned
 from harness.lowering.cpu.vertex_kernels import fill_kernel
+from harness.lowering.cpu.windowed_calls import OFFSETS, Slot, WindowedCalls
 from harness.lowering.cpu.write_back import write_back
 from harness.lowering.edge_tables import Rows
+from harness.lowering.edge_windows import windows
 from harness.lowering.graph_store import Structure, Table
 from harness.lowering.refusals import unsupported
 from harness.lowering.setting import LoweredProgram
@@ -35,7 +39,9 @@ from harness.lowering.tracking import composed_writes
 __all__ = [
     "FIRST_EDGES",
     "HUB_ARGUMENTS",
+    "OFFSETS",
     "CpuEngine",
+    "CpuExecutor",
     "CpuPlan",
     "CpuPolicy",
     "CpuSetting",
@@ -51,10 +57,13 @@ __all__ = [
     "Rows",
     "Run",
     "SentEdges",
+    "Slot",
     "Step",
     "Store",
     "Structure",
     "Table",
+    "Transfers",
+    "WindowedCalls",
     "add_change_sums",
     "atomic_add",
     "change_prefix",
@@ -80,5 +89,6 @@ __all__ = [
     "unlock",
     "unsupported",
     "usable_threads",
+    "windows",
     "write_back",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.contract import Transfers
 from harness.device.compilation import compiled
 from harness.device.cuda import architecture, blocks_of_multiprocessor, open_device, registers_of
 from harness.facts import Degrees
@@ -10,7 +11,7 @@ from harness.language.criterion import PROPAGATED_SHARE, TEST_EVERY
 from harness.language.integer_ranges import whole_ranges
 from harness.language.program import IDENTITY
 from harness.lowering.cuda.buffers import CudaBuffer, flips_of, table, work
-from harness.lowering.cuda.change_sums import collect_change
+from harness.lowering.cuda.change_sums import collect_change, collect_kernel
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.device_functions import NEVER, START, Function, arrays_of
 from harness.lowering.cuda.device_store import DeviceStore
@@ -29,7 +30,7 @@ from harness.lowering.cuda.run_state import RunState
 from harness.lowering.cuda.setting import CudaSetting
 from harness.lowering.cuda.thread_planner import ThreadPlanner, combine_threads, thread_builder, thread_setting
 from harness.lowering.cuda.tracking_policy import TrackingPolicy
-from harness.lowering.cuda.write_back import cuda_write_back, frontier
+from harness.lowering.cuda.write_back import cuda_write_back, frontier, store_sent
 from harness.lowering.edge_order import constants_by_source, places
 from harness.lowering.graph_store import Table
 from harness.lowering.kept_accumulators import KeptAccumulators
@@ -76,6 +77,7 @@ __all__ = [
     "Thresholds",
     "Tracking",
     "TrackingPolicy",
+    "Transfers",
     "Value",
     "Visits",
     "architecture",
@@ -83,6 +85,7 @@ __all__ = [
     "blocks_of_multiprocessor",
     "by_side",
     "collect_change",
+    "collect_kernel",
     "combine_threads",
     "compiled",
     "composed_writes",
@@ -99,6 +102,7 @@ __all__ = [
     "queue_ahead",
     "refusal",
     "registers_of",
+    "store_sent",
     "summand",
     "table",
     "thread_builder",

@@ -304,6 +304,8 @@ def _values(
     )  # fmt: skip
     steps = len(timing.statistics.supersteps) if engine.stepwise else None
     lost = None if ordered is None else ordered.lost
+    transfers = timing.statistics.transfers
+    report.tell(transfers=None if transfers is None else transfers.plain())
     report.tell(metrics_by_superstep=by_superstep if ordered is None else ordered.metrics, lost_updates=lost)
     return Solved(values, settled, steps, checked, cold, timing, marks, sample, evidence, ordered)
 

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.contract import Direction, Phases, RunStatistics, Superstep
+from harness.contract import Direction, Phases, RunStatistics, Superstep, Transfers
 from harness.plain_text import printable
 
 DIRECTIONS = get_args(Direction)
@@ -83,7 +83,7 @@ def checked_statistics(
         if not settled or len(steps):
             met = f"run(): settled is {bool(settled)} with {len(steps)} supersteps"
             raise MalformedAnswer(f"{met}; an engine that is not stepwise returns True without supersteps, or raises")
-        return RunStatistics(True)
+        return RunStatistics(True, transfers=checked_transfers(statistics.transfers))
     if len(steps) > max_supersteps:
         allowed = f"at most the {max_supersteps} that run() was called with"
         raise MalformedAnswer(f"run(): RunStatistics.supersteps has {len(steps)} supersteps; it must have {allowed}")
@@ -92,7 +92,28 @@ def checked_statistics(
         why = "the program runs a fixed number of supersteps" if fixed else "the run has not settled"
         met = f"run({max_supersteps}): RunStatistics.supersteps has {len(steps)} supersteps and {why}"
         raise MalformedAnswer(f"{met}; it must have {max_supersteps}")
-    return RunStatistics(bool(settled), checked)
+    return RunStatistics(bool(settled), checked, checked_transfers(statistics.transfers))
+
+
+def checked_transfers(transfers: object) -> Transfers | None:
+    """Return the transfers of a run as plain Python numbers. Raises MalformedAnswer."""
+    if transfers is None:
+        return None
+    field = "run(): RunStatistics.transfers"
+    if not isinstance(transfers, Transfers):
+        raise malformed(field, transfers, "a Transfers, or None")
+    return Transfers(
+        checked_count(f"{field}.visited", transfers.visited),
+        _counts(f"{field}.moved", transfers.moved, str),
+        _counts(f"{field}.requests", transfers.requests, int),
+        _counts(f"{field}.subgraphs", transfers.subgraphs, str),
+    )
+
+
+def _counts(field: str, counts: object, key: type) -> dict[Any, int]:
+    if not isinstance(counts, Mapping) or not all(isinstance(name, key) for name in counts):
+        raise malformed(field, counts, f"a mapping of {key.__name__} to numbers")
+    return {name: checked_count(f"{field}[{name!r}]", number) for name, number in counts.items()}
 
 
 def checked_phases(phases: Phases) -> dict[str, float]:

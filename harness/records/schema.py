@@ -181,6 +181,26 @@ class Memory(TypedDict):
     told: Annotated[str, Meta(description="why requested counts are missing; empty if none is")]
 
 
+class Transfers(TypedDict):
+    """What the last timed run read of edges that are not in the memory of its device."""
+
+    visited_bytes: Annotated[int, Meta(description="bytes of the edges that kernels read, counted each time")]
+    moved_bytes: Annotated[
+        dict[str, int],
+        Meta(description="bytes moved, by the means: zero_copy, read (from a file), copied, extracted"),
+    ]
+    amplification: Annotated[
+        float | None, Meta(description="all bytes moved over the bytes visited; null: no edge was visited")
+    ]
+    requests: Annotated[
+        dict[str, int],
+        Meta(description="requests over the host link by their bytes, modelled from the rows of active vertices"),
+    ]
+    subgraphs: Annotated[
+        dict[str, int], Meta(description="how often parts of the graph were processed, by the kind of processing")
+    ]
+
+
 class Gpu(TypedDict, total=False):
     """The GPU of the cell, as described by its driver. Clocks in MHz, power in W."""
 
@@ -291,6 +311,9 @@ class Record(TypedDict):
         float | None,
         Meta(description="largest share of lost updates of a superstep; null: all steps had an order of edges"),
     ]
+    transfers: Annotated[
+        Transfers | None, Meta(description="edges read from outside of the device's memory; null: not counted")
+    ]
     marks: Annotated[list[Mark], Meta(description="why the times may differ from those of an idle machine")]
     artefacts: Annotated[list[str], Meta(description="names of the files in the record's folder")]
     environment: Environment
@@ -314,6 +337,7 @@ def validate(data: Mapping[str, Any]) -> Record:
         ("warm", Warm),
         ("memory", Memory),
         ("floor", Floor),
+        ("transfers", Transfers),
     ):
         if data[name] is not None:
             _same_names(f"field {name!r}", described, data[name])
@@ -330,7 +354,7 @@ def json_schema() -> dict[str, Any]:
             definition["description"] = inspect.cleandoc(definition["description"])
     record = made["$defs"]["Record"]
     record["properties"]["schema"] |= {"const": SCHEMA_VERSION}
-    for name in ("Record", "Solve", "Validation", "Accuracy", "Resolution", "Warm", "Memory", "Floor"):
+    for name in ("Record", "Solve", "Validation", "Accuracy", "Resolution", "Warm", "Memory", "Floor", "Transfers"):
         made["$defs"][name]["additionalProperties"] = False
     for described in (
         record["properties"]["metrics"]["additionalProperties"],

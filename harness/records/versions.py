@@ -13,7 +13,13 @@ from harness.records.timing_caveat import Mark
 # Version 1 had no marks; its table put a star beside a time above this number of cores used by other work.
 _BUSY_CORES_OF_1 = 0.2
 # Fields that the current version got before its first release; records of that time lack them.
-_LATE: dict[str, Any] = {"floor": None, "host_bytes": None, "metrics_by_superstep": {}, "lost_updates": None}
+_LATE: dict[str, Any] = {
+    "floor": None,
+    "host_bytes": None,
+    "metrics_by_superstep": {},
+    "lost_updates": None,
+    "transfers": None,
+}
 
 
 def upgraded(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,8 @@ from harness.report.paper_table import read_paper_table, render_paper_table
 from harness.report.results import SWEEP_FILE, NothingFound, read_results
 from harness.report.summary import mark_notes
 from harness.report.table import comparison_table
+from harness.report.transfers import NOTE as TRANSFERS_NOTE
+from harness.report.transfers import transfer_rows, transfer_table
 from harness.report.warm import NOTE, warm_rows, warm_table
 
 FIGURES, PAPERS = "figures", "papers"
@@ -122,6 +124,10 @@ def _tables(sweep: PublishedSweep) -> str:
     else:
         parts.append(markdown_table(warm_table(warm) if warm else comparison_table(records, sweep.baseline)))
         notes = [*([NOTE] if warm else []), *mark_notes(records)]
+    transfers = transfer_rows(records)
+    if transfers:
+        parts.append(markdown_table(transfer_table(transfers)))
+        notes.append(TRANSFERS_NOTE)
     notes += changed_graph_notes(records)
     told = [f"- {escaped(note)}" for note in notes] + [_failure(failure) for failure in failures(records)]
     return "\n\n".join([*parts, *(["\n".join(told)] if told else []), _provenance(sweep, records)])

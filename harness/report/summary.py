@@ -22,6 +22,8 @@ from harness.report.memory import memory_legend, memory_table
 from harness.report.progress import outcome_text
 from harness.report.series import engine_label
 from harness.report.table import FLOOR_NOTE, UNSETTLED_NOTE, comparison_table, unsettled
+from harness.report.transfers import NOTE as TRANSFERS_NOTE
+from harness.report.transfers import transfer_rows, transfer_table
 from harness.report.warm import NOTE, warm_rows, warm_table
 
 _OUTPUT_LINES = 8
@@ -54,6 +56,10 @@ def show_sweep(
     if rows:
         show_table(out, warm_table(rows))
         out.print(Text(NOTE))
+    transfers = transfer_rows(records)
+    if transfers:
+        show_table(out, transfer_table(transfers))
+        out.print(Text(TRANSFERS_NOTE))
     _show_reasons(out, records)
     if len(records) < cells:
         missing = f"{cells - len(records)} of {cells} cells"

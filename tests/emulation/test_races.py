@@ -121,7 +121,7 @@ FEATURES, SUPERSTEPS = 3, 4
 TODAY = [
     ("pull-edges", "label_propagation"), ("pull-edges", "belief_propagation"), ("push", "pagerank"),
     ("push-edges", "sssp"), ("changes-push-edges", "label_propagation"), ("gunrock-merge-path", "pagerank"),
-    ("tigr", "label_propagation"), ("simdx-lists", "kcore"),
+    ("tigr", "label_propagation"), ("simdx-lists", "kcore"), ("emogi-tiled", "sssp"),
 ]  # fmt: skip
 LATER = [pair for pair in zip(SCHEDULES, itertools.cycle(algorithms()), strict=False) if pair not in TODAY]
 

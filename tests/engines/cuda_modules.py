@@ -102,6 +102,11 @@ declare(
 )
 declare("tigr", "engines.pushbaseline.tigr.cuda_engine:TigrCudaEngine", degree_bound=(8,))
 declare("gunrock", "engines.pushbaseline.gunrock.cuda_engine:GunrockCudaEngine", balance=("block", "merge_path"))
+declare(  # lists and counters: tests/engines/test_emogi.py
+    "emogi",
+    "engines.outofmemory.emogi.cuda_engine:EmogiCudaEngine",
+    access=("aligned", "naive", "merged", "chunk", "tiled"),
+)
 
 
 @dataclass(frozen=True)

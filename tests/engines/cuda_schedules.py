@@ -46,6 +46,9 @@ SCHEDULES: dict[str, tuple[str, dict[str, Any]]] = {
     "gunrock-merge-path": ("gunrock", {"balance": "merge_path", "rebuild": 2}),
     "tigr": ("tigr", {}),
     "tigr-short": ("tigr", {"degree_bound": 3}),
+    "emogi": ("emogi", {}),
+    "emogi-tiled": ("emogi", {"access": "tiled", "rebuild": 2}),
+    "emogi-list": ("emogi", {"access": "chunk", "frontier": "list", "rebuild": 0}),
     "simdx": ("simdx", {}),
     "simdx-lists": ("simdx", {"warp_degree": 3, "block_degree": 6}),
 }

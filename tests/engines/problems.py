@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engines import libraries, lonestar, onyx, pullbaseline, pushbaseline
+from engines import libraries, lonestar, onyx, outofmemory, pullbaseline, pushbaseline
 from harness.algorithms.als import ALS
 from harness.algorithms.belief_propagation import BeliefPropagation
 from harness.algorithms.bfs import BFS
@@ -33,7 +33,7 @@ from harness.language import Inputs, trace
 from harness.language.reference import ReferenceRun
 from tests.algorithms.networks import forest, grid_network, network_hub, picture
 
-PLUGINS = (onyx, pushbaseline, pullbaseline, libraries, lonestar)
+PLUGINS = (onyx, pushbaseline, pullbaseline, libraries, lonestar, outofmemory)
 SPECS = {spec.name: spec for plugin in PLUGINS for spec in plugin.onyx_engines()}
 CLASSES = {
     "onyx": "engines.onyx.engine:OnyxEngine",
@@ -53,6 +53,8 @@ CLASSES = {
     "libmf": "engines.libraries.libmf_engine:LibmfEngine",
     "surprise": "engines.libraries.surprise_engine:SurpriseEngine",
     "lonestar": "engines.lonestar.engine:LonestarEngine",
+    "emogi": "engines.outofmemory.emogi.engine:EmogiEngine",
+    "scaph": "engines.outofmemory.scaph.cpu_engine:ScaphCpuEngine",
 }
 LIBRARIES = ("scipy", "torch")
 

@@ -201,7 +201,7 @@ SCALAR = ("components", "kcore")  # one value per vertex, whatever the number of
 # Of algorithms that are already chosen; hits has the sums over edges and over the graph of pagerank, twice.
 VARIANTS = ("als_all", "belief_propagation_max", "belief_propagation_edge", "hits")
 CUBIC = ("als", "belief")  # of k x k matrices
-COMPILED = ("onyx", "gunrock", "tigr", "simdx")  # have separate kernels for every number of features
+COMPILED = ("onyx", "gunrock", "tigr", "simdx", "emogi", "scaph")  # have separate kernels for every number of features
 
 
 FEW, MANY = FEATURES[:4], FEATURES[4:]

@@ -109,7 +109,7 @@ def test_the_metadata_name_licence_python_and_plugins(wheel):
     assert "Requires-Dist: cupy" not in "".join(
         line for line in text.splitlines(keepends=True) if "extra ==" not in line
     )
-    for plugin in ("onyx", "pushbaseline", "pullbaseline", "libraries", "algorithms", "graphs"):
+    for plugin in ("onyx", "pushbaseline", "pullbaseline", "libraries", "outofmemory", "algorithms", "graphs"):
         assert f"{plugin} = " in points
 
 

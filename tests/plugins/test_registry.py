@@ -196,7 +196,16 @@ def test_the_built_in_plugins_come_through_entry_points_and_none_is_broken(monke
     monkeypatch.delenv("ONYX_HARNESS_BLOCK", raising=False)
     registry = load_plugins()
     ours = {name for name, distribution in registry.plugins.items() if distribution == "onyx-harness"}
-    assert ours == {"onyx", "pushbaseline", "pullbaseline", "libraries", "lonestar", "algorithms", "graphs"}
+    assert ours == {
+        "onyx",
+        "pushbaseline",
+        "pullbaseline",
+        "libraries",
+        "lonestar",
+        "outofmemory",
+        "algorithms",
+        "graphs",
+    }
     assert registry.engines
     assert registry.algorithms
     assert registry.graphs

@@ -72,6 +72,7 @@ def record(engine: str = "fast", times: tuple[float, float, float] | None = (1.0
         "metrics": {"accuracy": 0.975},
         "metrics_by_superstep": {},
         "lost_updates": None,
+        "transfers": None,
         "marks": [],
         "artefacts": [],
         "environment": {"cpu": "a processor", "cores": 2},

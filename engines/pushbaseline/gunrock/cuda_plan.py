@@ -23,9 +23,10 @@ from harness.api.cuda import (
     Over,
     ThreadPlanner,
     Thresholds,
-    collect_change,
+    collect_kernel,
     cuda_write_back,
     refusal,
+    store_sent,
     thread_setting,
     work,
 )
@@ -126,14 +127,6 @@ COMPUTE_AHEAD = """
             if (base + n * size_t(threads_of_grid()) < count) {{
                 @visit
             }}
-        }}
-    }}
-"""
-COLLECT = """
-    @kernel
-    for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {{
-        if ({reached}) {{
-            @vertex
         }}
     }}
 """
@@ -241,7 +234,7 @@ class GunrockPlanner(ThreadPlanner):
             stride = self.layout.stride(stage.message.shape)
             self.draft.own(work(f"change_{stage.into}", self.setting.facts.num_vertices * stride))
             self.draft.add(self.clear_kernel(stage, array="change", unless=REBUILDING), Over.VERTICES, 1)
-            self.draft.add(self.collect_kernel(stage), Over.VERTICES, 1)
+            self.draft.add(collect_kernel(self.setting, stage, PROPAGATING), Over.VERTICES, 1)
         self._over_frontier(self.sent_kernel(group, at))
 
     def advance_kernel(self, stage: EdgeReduce, at: int, *, changes: bool) -> CudaKernelBuilder:
@@ -275,21 +268,9 @@ class GunrockPlanner(ThreadPlanner):
             builder.blocks["reached"].line(f"if (!{flag}[v]) {flag}[v] = true;")
         return builder.finish()
 
-    def collect_kernel(self, stage: EdgeReduce) -> CudaKernel:
-        """Build the kernel that adds the sums of changes to the kept accumulators."""
-        flags = [f"dirty_{self.tracking.name(reader)}" for reader in self.tracking.stale_groups(stage.into)]
-        reached = " || ".join(f"{flag}[v]" for flag in flags) or "true"
-        signature = [*RANGE, *((flag, "flags") for flag in flags)]
-        builder = self.builder(f"collect_{stage.into}", COLLECT.format(reached=reached), signature)
-        collect_change(builder, stage, "vertex")
-        return builder.finish(unless=PROPAGATING)
-
     def sent_kernel(self, group: FoldGroup, at: int) -> CudaKernel:
         """Build the kernel that stores what the sources of a frontier have sent."""
         name, sources = self.tracking.name(group), self.tracking.sources(group)
         builder = self._compute_builder(f"sent_{name}", at, self.ahead_of(sources))
-        builder.bind("src", builder.read_in("visit"), "v")
-        for source in sources:
-            node = builder.reading("src", source)
-            builder.store(f"sent_{name}_{source}", "v", node, builder.mapping.lower(node), "visit")
+        store_sent(builder, self.tracking, group, "visit")
         return builder.finish()

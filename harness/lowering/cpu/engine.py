@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
@@ -29,11 +29,13 @@ def usable_threads(device: Device) -> int:
 class CpuEngine(Engine):
     """A schedule on the CPU. A subclass defines :meth:`plan`, a pure function of facts.
 
-    ``runs``: the constants by which change-driven runs choose how to work; plans receive them.
+    ``runs``: the constants by which change-driven runs choose how to work; plans receive them. ``executor_type``: runs
+    the plans.
     """
 
     deterministic = True  # parts and their order depend only on the number of threads; there are no atomic operations
     runs: CpuPolicy = DEFAULT
+    executor_type: ClassVar[type[CpuExecutor]] = CpuExecutor
     planned: CpuPlan | None = None
     _executor: CpuExecutor | None = None
 
@@ -66,7 +68,7 @@ class CpuEngine(Engine):
             self.generate(program, graph, features, device)
         assert self.planned is not None
         numba.set_num_threads(self.planned.rules.threads)
-        self._executor = CpuExecutor(self.planned, HostStore.of(graph, self.planned.place), phases)
+        self._executor = self.executor_type(self.planned, HostStore.of(graph, self.planned.place), phases)
 
     @property
     def executor(self) -> CpuExecutor:

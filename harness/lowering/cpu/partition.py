@@ -15,7 +15,7 @@ from harness.lowering.edge_windows import windows
 
 Array = NDArray[Any]
 VERTEX_COST = 2  # a vertex costs about as much as this many edges (k = 8, one core)
-EDGES_AT_ONCE = 1 << 22  # whose pages are released before the next ones are read, if neighbours are in a file
+EDGES_AT_ONCE = 1 << 18  # whose pages are released before the next ones are read, if neighbours are in a file
 
 
 @dataclass(frozen=True)

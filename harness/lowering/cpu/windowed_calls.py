@@ -20,6 +20,7 @@ from harness.lowering.edge_windows import windows
 
 Array = NDArray[Any]
 Arguments = dict[str, Array]
+Span = tuple[int, int, Array | None]  # the first and last edge of a window, and the runs to read: None: all
 OFFSETS = {Order.CSC: "in_offsets", Order.CSR: "out_offsets"}
 
 
@@ -29,17 +30,22 @@ class Slot:
     def __init__(self, nbytes: int) -> None:
         self._memory = np.empty(nbytes, np.uint8)
 
-    def fetch(self, arrays: Mapping[str, StreamedArray], num_edges: int, first: int, last: int) -> dict[str, Array]:
+    def fetch(
+        self, arrays: Mapping[str, StreamedArray], num_edges: int, first: int, last: int, runs: Array | None = None
+    ) -> dict[str, Array]:
         """Read the rows of edges ``first..last``; return arrays that kernels index by the numbers of edges.
 
-        Such an array begins before the slot and ends with the last row. Other rows must not be accessed. Raises
-        EngineFailure.
+        Such an array begins before the slot and ends with the last row. Other rows must not be accessed. ``runs``: the
+        only edges among them to read, ``[runs, 2]``; None: all. Raises EngineFailure.
         """
+        parts = [(first, last)] if runs is None else [(int(begin), int(end)) for begin, end in runs]
         found, at = {}, 0
         for name, array in sorted(arrays.items(), key=lambda pair: -pair[1].dtype.itemsize):  # aligned by their sizes
             row = array.file.nbytes // num_edges
             nbytes = (last - first) * row
-            array.file.read(self._memory[at : at + nbytes].data, first * row)
+            for begin, end in parts:
+                into = slice(at + (begin - first) * row, at + (end - first) * row)
+                array.file.read(self._memory[into].data, begin * row)
             start = self._memory.ctypes.data + at - first * row
             found[name] = array_at(start, last * row // array.dtype.itemsize, array.dtype, self._memory)
             at += nbytes
@@ -85,7 +91,7 @@ class WindowedCalls(Calls):
         wanted = list(self._wanted(kernel, parts, arguments, offsets))
         counts = arguments.get("counts", np.zeros(0, np.int64))
         total = np.zeros_like(counts)
-        spans = [(int(offsets[first]), int(offsets[last])) for first, last, _ in wanted]
+        spans = [self._span(kernel, arguments, streamed, first, last) for first, last, _ in wanted]
         for number, edges in enumerate(self._fetched(streamed, spans, int(offsets[-1]))):
             changed = wanted[number][2]
             counts[:] = 0
@@ -94,8 +100,16 @@ class WindowedCalls(Calls):
             total += counts
         counts[:] = total
 
+    def _span(
+        self, kernel: Kernel, arguments: Arguments, streamed: Mapping[str, StreamedArray], first: int, last: int
+    ) -> Span:
+        """Return the edges of the vertices ``first..last``, and which of them are read: all."""
+        (order,) = {array.order for array in streamed.values()}
+        offsets = self._memory.arrays[OFFSETS[order]]
+        return int(offsets[first]), int(offsets[last]), None
+
     def _fetched(
-        self, streamed: Mapping[str, StreamedArray], spans: Sequence[tuple[int, int]], num_edges: int
+        self, streamed: Mapping[str, StreamedArray], spans: Sequence[Span], num_edges: int
     ) -> Iterator[dict[str, Array]]:
         """Yield the arrays of each span of edges; they are valid until the next ones are requested."""
 

@@ -5,10 +5,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.language.operators import where
+from harness.lowering.cuda.thread_planner import thread_builder
 
 if TYPE_CHECKING:
     from harness.language.program import EdgeReduce
-    from harness.lowering.cuda.kernels import CudaKernelBuilder
+    from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
+    from harness.lowering.cuda.setting import CudaSetting
+
+COLLECT = """
+    @kernel
+    for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {{
+        if ({reached}) {{
+            @vertex
+        }}
+    }}
+"""
+
+
+def collect_kernel(setting: CudaSetting, stage: EdgeReduce, unless: str) -> CudaKernel:
+    """Return the kernel that adds the sums of changes to the kept accumulators of the vertices that are dirty.
+
+    ``unless``: the condition under which it does nothing.
+    """
+    tracking = setting.tracking
+    flags = [f"dirty_{tracking.name(reader)}" for reader in tracking.stale_groups(stage.into)]
+    reached = " || ".join(f"{flag}[v]" for flag in flags) or "true"
+    signature = [("first", "Id"), ("last", "Id"), *((flag, "flags") for flag in flags)]
+    builder = thread_builder(setting, f"collect_{stage.into}", COLLECT.format(reached=reached), signature)
+    collect_change(builder, stage, "vertex")
+    return builder.finish(unless=unless)
 
 
 def collect_change(builder: CudaKernelBuilder, stage: EdgeReduce, block: str) -> None:

@@ -99,7 +99,7 @@ class ResidentEdges(EdgePlace):
 
 
 class MappedEdges(EdgePlace):
-    """Page-locked memory of the host, which kernels read in place over the host link (EMOGI, Min et al. 2020, sec. 4).
+    """Page-locked memory of the host, which kernels read in place over the host link (Min et al. 2020, sec. 4).
 
     The pointers of an array never change, so supersteps are recorded as usual.
     """
@@ -129,7 +129,7 @@ def filled(length: int, dtype: type[np.generic]) -> Any:
 
 
 class ManagedEdges(EdgePlace):
-    """Managed memory, no more than the device has free: the comparison of EMOGI (Min et al. 2020, sec. 5.1)."""
+    """Managed memory, no more than the device has free: the comparison of Min et al. 2020, sec. 5.1."""
 
     writable = False
 

@@ -55,6 +55,15 @@ def cuda_write_back(
         builder.blocks[block].line("}")
 
 
+def store_sent(builder: CudaKernelBuilder, tracking: Tracking, group: FoldGroup, block: str) -> None:
+    """Store what vertex ``v``, a source of a group's edges, has sent."""
+    name = tracking.name(group)
+    builder.bind("src", builder.read_in(block), "v")
+    for source in tracking.sources(group):
+        node = builder.reading("src", source)
+        builder.store(f"sent_{name}_{source}", "v", node, builder.mapping.lower(node), block)
+
+
 def _note_changes(
     builder: CudaKernelBuilder, tracking: Tracking, group: FoldGroup, name: str, new: Value, block: str
 ) -> None:

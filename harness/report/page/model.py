@@ -11,6 +11,7 @@ from typing import Any
 from harness.records import Mark, Record, merge_rounds, superseded
 from harness.records.floor import share_of_floor
 from harness.records.outcome import Outcome
+from harness.report import transfers
 from harness.report.comparison import accuracy_note, changed_graph_notes, confidence_note, disturbance_notes
 from harness.report.curves import curve_panels
 from harness.report.failures import Failure, failures
@@ -109,6 +110,11 @@ def page_model(
         "floor": FLOOR_NOTE if any(share_of_floor(record) is not None for record in records) else "",
         "choices": _choices(records),
         "warm": {"headings": [(name, name in NUMBERS) for name in HEADINGS], "rows": warm_rows(records), "note": NOTE},
+        "transfers": {
+            "headings": [(name, name in transfers.NUMBERS) for name in transfers.HEADINGS],
+            "rows": transfers.transfer_rows(records),
+            "note": transfers.NOTE,
+        },
         "close": [_close(group, styles, several) for group in drawn],
         "not_close": len(groups) - len(drawn),
         "phase_styles": {phase_title(name): phase_style(name) for name in phase_names(records)},

@@ -1,0 +1,138 @@
+// Access patterns of a push over edges in host memory (Min et al. 2020, sec. 4.3), and the requests that they make.
+//
+// A GPU reads host memory in sectors of 32 bytes. The sectors that the lanes of a warp read at once within a line of 128
+// bytes are one request over the link if they are adjacent. Ids of vertices have 4 bytes.
+#pragma once
+
+#include "threads.cuh"
+
+constexpr EdgeId LINE = 32, SECTOR = 8;  // ids
+
+// LANES_OF_ROW lanes read the row of a vertex, from `first` on, STEP edges apart; they take VERTICES vertices in turn.
+struct Naive {
+    static constexpr int LANES_OF_ROW = 1, VERTICES = 1, STEP = 1;
+    static __device__ EdgeId first(EdgeId start) { return start; }
+    static __device__ bool leads() { return true; }
+};
+struct Merged {
+    static constexpr int LANES_OF_ROW = 32, VERTICES = 1, STEP = 32;
+    static __device__ EdgeId first(EdgeId start) { return start + lane_id(); }
+    static __device__ bool leads() { return lane_id() == 0; }
+};
+struct Aligned {  // lanes before the first edge are masked
+    static constexpr int LANES_OF_ROW = 32, VERTICES = 1, STEP = 32;
+    static __device__ EdgeId first(EdgeId start) { return start / LINE * LINE + lane_id(); }
+    static __device__ bool leads() { return lane_id() == 0; }
+};
+struct EightRows : Aligned {
+    static constexpr int VERTICES = 8;
+};
+
+// Append the vertices that the lanes of a warp keep to a list; every lane of the warp calls this.
+__device__ inline void append(bool keep, Id v, Id* list, Id* length)
+{
+    const unsigned kept = __ballot_sync(WARP, keep);
+    Id at = 0;
+    if (lane_id() == 0 && kept) at = atomicAdd(length, Id(__popc(kept)));
+    at = __shfl_sync(WARP, at, 0);
+    if (keep) list[at + __popc(kept & ((1u << lane_id()) - 1u))] = v;
+}
+
+// The active vertices among BLOCK consecutive ones, and the lines of 128 bytes with their edges, each once.
+struct Lines {
+    EdgeId offsets[BLOCK + 1], first_line[BLOCK];
+    Id lines_before[BLOCK + 1];
+    bool active[BLOCK];
+
+    // Every thread of the block calls this, for the vertex base + threadIdx.x.
+    __device__ void read(Id base, Id last, bool wanted, const EdgeId* out_offsets)
+    {
+        __shared__ Id of_warp[BLOCK / 32];
+        const int i = threadIdx.x;
+        const Id v = base + i < last ? base + i : last;
+        __syncthreads();
+        offsets[i] = out_offsets[v];
+        if (i == BLOCK - 1) offsets[BLOCK] = out_offsets[base + i < last ? v + 1 : last];
+        __syncthreads();
+        const EdgeId start = offsets[i], stop = offsets[i + 1];
+        active[i] = wanted && start < stop;
+        __syncthreads();
+        Id lines = 0;
+        if (active[i]) {
+            EdgeId line = start / LINE;
+            // An earlier active vertex may have edges in the first line; then that vertex lists it.
+            for (int j = i - 1; j >= 0 && offsets[j + 1] > line * LINE; --j) {
+                if (active[j]) {
+                    ++line;
+                    break;
+                }
+            }
+            first_line[i] = line;
+            lines = Id((stop - 1) / LINE + 1 - line);
+        }
+        Id sum = lines;
+        _Pragma("unroll") for (int offset = 1; offset < 32; offset *= 2) {
+            const Id before = __shfl_up_sync(WARP, sum, offset);
+            if (lane_id() >= offset) sum += before;
+        }
+        if (lane_id() == 31) of_warp[i / 32] = sum;
+        __syncthreads();
+        for (int warp = 0; warp < i / 32; ++warp) sum += of_warp[warp];
+        lines_before[i] = sum - lines;
+        if (i == BLOCK - 1) lines_before[BLOCK] = sum;
+        __syncthreads();
+    }
+    __device__ Id lines() const { return lines_before[BLOCK]; }
+    // Return the first edge of a line.
+    __device__ EdgeId line(Id number) const
+    {
+        int low = 0, high = BLOCK;
+        while (high - low > 1) {
+            const int middle = (low + high) / 2;
+            if (lines_before[middle] <= number) low = middle;
+            else high = middle;
+        }
+        return (first_line[low] + (number - lines_before[low])) * LINE;
+    }
+    // Return the active vertex that an edge leaves, counted from the first one of the tile; -1: there is none.
+    __device__ int find(EdgeId e) const
+    {
+        int low = 0, high = BLOCK;
+        while (high - low > 1) {
+            const int middle = (low + high) / 2;
+            if (offsets[middle] <= e) low = middle;
+            else high = middle;
+        }
+        return offsets[low] <= e && e < offsets[low + 1] && active[low] ? low : -1;
+    }
+};
+
+// Requests of 32, 64, 96 and 128 bytes, and edges that were read.
+struct Requests {
+    Count of_sectors[4] = {0, 0, 0, 0}, edges = 0;
+
+    // Add those of one load of a warp: lane 0 would read edge `base`; `lanes`: a bit for every lane that reads. One lane
+    // calls this. Edges before `base` may be negative, and no lane reads them.
+    __device__ void add(EdgeId base, unsigned lanes)
+    {
+        edges += __popc(lanes);
+        int length = 0;
+        for (EdgeId sector = base / SECTOR; sector <= (base + 31) / SECTOR; ++sector) {
+            const int from = sector * SECTOR < base ? 0 : int(sector * SECTOR - base), to = int((sector + 1) * SECTOR - base);
+            const unsigned below = to >= 32 ? WARP : (1u << to) - 1u, before = (1u << from) - 1u;
+            const bool reads = lanes & below & ~before;
+            if (length && (!reads || sector % 4 == 0)) {
+                ++of_sectors[length - 1];
+                length = 0;
+            }
+            length += reads;
+        }
+        if (length) ++of_sectors[length - 1];
+    }
+    // Add those of a thread that reads a row alone: one for every sector.
+    __device__ void add_alone(EdgeId start, EdgeId stop)
+    {
+        edges += Count(stop - start);
+        of_sectors[0] += Count((stop - 1) / SECTOR - start / SECTOR + 1);
+    }
+};

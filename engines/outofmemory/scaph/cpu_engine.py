@@ -1,0 +1,113 @@
+"""Scaph style on the CPU: subgraphs are read from a file into a few slots of memory (Zheng et al. 2020).
+
+The operators are those of a change-driven push; the host link of the paper is the disk here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from engines.outofmemory.scaph.cpu_calls import SubgraphCalls
+from engines.outofmemory.scaph.cpu_queue import QueueLoop
+from engines.outofmemory.scaph.traffic import Traffic
+from engines.pushbaseline.gunrock import cpu_engine as changes
+from engines.pushbaseline.schedules import GunrockSchedule
+from harness.api import No, change_driven
+from harness.api.cpu import CpuEngine, CpuExecutor, LoweredProgram
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engines.outofmemory.schedules import ScaphSchedule
+    from harness.api import DeviceFacts, GraphFacts, Inputs, Program, RunStatistics
+    from harness.api.cpu import CpuPlan, CpuPolicy
+
+
+class ScaphExecutor(CpuExecutor):
+    """Run a plan whose edges are subgraphs of a file; with ``rounds`` above 1 by a queue of those in memory."""
+
+    def __init__(self, plan: CpuPlan, *arguments: Any) -> None:
+        super().__init__(plan, *arguments)
+        if plan.schedule.rounds > 1:
+            passes = list(plan.passes)
+            (advance,) = [one for one in passes if isinstance(one, changes.AdvancePass)]
+            self.loop = QueueLoop(advance, passes.index(advance), self.calls, plan.windows.edges)
+
+    def _calls(self, kernels: Mapping[Any, Any]) -> SubgraphCalls:
+        plan = self.plan
+        self.calls = SubgraphCalls(
+            kernels, self.memory, plan.rules.threads, self.store.edges, plan.windows, plan.rules.partition,
+            schedule=plan.schedule, edge_bytes=plan.windows.edge_bytes,
+        )  # fmt: skip
+        return self.calls
+
+    def reset(self, inputs: Inputs, state: Mapping[str, Any]) -> None:
+        """Set the whole state to the start of a run."""
+        super().reset(inputs, state)
+        self.calls.reset()
+
+    def run(self, max_supersteps: int) -> RunStatistics:
+        """Run until settled, or for ``max_supersteps`` more supersteps if these are synchronous."""
+        self.calls.traffic = Traffic()
+        statistics = super().run(max_supersteps)
+        statistics.transfers = self.calls.traffic.transfers()
+        return statistics
+
+
+class ScaphCpuEngine(CpuEngine):
+    """Push from subgraphs of a file. With several rounds the engine solves whole problems."""
+
+    schedule: ScaphSchedule
+    executor_type = ScaphExecutor
+
+    def __init__(self, schedule: ScaphSchedule) -> None:
+        super().__init__(schedule)
+        self.stepwise = schedule.rounds == 1
+
+    def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts) -> CpuPlan | No:
+        """Return the plan of the schedule (:func:`plan`)."""
+        return plan(program, self.schedule, graph, features, device, self.runs)
+
+
+def plan(
+    program: Program, schedule: ScaphSchedule, graph: GraphFacts, features: int, device: DeviceFacts, runs: CpuPolicy
+) -> CpuPlan | No:
+    """Return the plan of a program, or why it cannot run."""
+    if schedule.advice is not None:
+        return No("schedule option advice is for managed edges; leave it unset")
+    resolved = schedule.with_place()
+    pushed = GunrockSchedule(edges=resolved.edges, window_mb=resolved.window_mb)
+    made = changes.plan(program, pushed, graph, features, device, runs)
+    if isinstance(made, No):
+        return made
+    reason = ordered(program, made) if schedule.rounds > 1 else ""
+    if reason:
+        return No(f"rounds={schedule.rounds} processes subgraphs out of step, but {reason}; give rounds=1")
+    of_slot = min(made.windows.edges, graph.num_edges) * made.windows.edge_bytes
+    slots = replace(made.windows, nbytes=schedule.slots * of_slot)
+    return replace(made, schedule=resolved, title="ScaphCpuEngine", windows=slots)
+
+
+def ordered(program: Program, made: CpuPlan) -> str:
+    """Return why the answer of a program depends on the order of its messages; empty if it does not."""
+    lowered = LoweredProgram.of(program)
+    forms = change_driven(lowered.program)
+    if isinstance(forms, str):
+        return forms
+    sums = next((form.reduction.name for form in forms if form.kind != "monotone"), "")
+    if sums:
+        return f"{sums} is a sum, of which every message counts once"
+    if len(forms) != 1 or lowered.program.control.alternate:
+        return "the program has several reductions, or updates its sides in turn"
+    if not lowered.program.control.settles or made.criterion is not None:
+        return "the program does not end when nothing moves"
+    tracking = lowered.tracking(changes.operators(lowered.program), change_driven=True)
+    for group in tracking.groups:
+        if group.kind == "graph":
+            return f"{tracking.name(group)} reduces over the graph in every superstep"
+        for step in group.vertex_steps:
+            for name in step.writes:
+                if tracking.listening_groups(name) and not tracking.bounds_only(group, name):
+                    return f"{step.name} does more than to bound {name!r}"
+    return ""

@@ -1,0 +1,29 @@
+"""The parts of a subgraph that are read if only the rows of active vertices are needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def useful_edges(offsets: NDArray[Any], active: NDArray[Any]) -> int:
+    """Return the edges in the rows of ``active`` vertices; ``offsets``: int[V + 1]."""
+    return int((offsets[active + 1] - offsets[active]).sum())
+
+
+def runs_of_rows(offsets: NDArray[Any], active: NDArray[Any], gap: int = 0) -> NDArray[np.int64]:
+    """Return the runs of edges that contain the rows of ``active`` vertices, ascending: int64[runs, 2].
+
+    ``active``: vertices, ascending. Rows that are at most ``gap`` edges apart are one run: reading the edges between
+    them costs less than another read. Runs have edges.
+    """
+    firsts, lasts = offsets[active].astype(np.int64), offsets[active + 1].astype(np.int64)
+    some = firsts < lasts
+    firsts, lasts = firsts[some], lasts[some]
+    if not len(firsts):
+        return np.zeros((0, 2), np.int64)
+    begins = np.flatnonzero(np.concatenate([[True], firsts[1:] > lasts[:-1] + gap]))
+    ends = np.concatenate([begins[1:], [len(firsts)]]) - 1
+    return np.stack([firsts[begins], lasts[ends]], axis=1)

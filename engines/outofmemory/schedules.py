@@ -1,0 +1,97 @@
+"""The schedules of the engines for edges outside of the device's memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from harness.api import EdgeOptions, ScheduleError, option
+
+ACCESS = ("naive", "merged", "aligned", "chunk", "tiled")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmogiSchedule(EdgeOptions):
+    """EMOGI's schedule.
+
+    ``edges``: *mapped* (the default) is EMOGI, *managed* its comparison with unified memory, with ``advice``;
+    *resident* shows what the link costs. The CPU has memory-mapped files for *mapped*.
+
+    ``access``: the lanes that read the edges of a vertex, on a GPU (sec. 4.3). *naive*: a thread. *merged*: a warp,
+    whose lanes read consecutive edges. *aligned* (the default): the same, from the line of 128 bytes on in which the
+    edges begin. *chunk*: aligned, and a warp takes eight consecutive vertices (the published code). *tiled* is not
+    EMOGI's: a warp reads a line of 128 bytes with the edges of all active vertices in it, so that short rows fill
+    lines.
+
+    ``frontier``: *flags* (the default, EMOGI's): kernels test the flags of all vertices. *list*: active vertices are
+    listed before their edges are read.
+
+    ``rebuild``: sums that round are rebuilt from all messages every so many supersteps, while nearly all sources are
+    active, and before the run ends (0: never). ``counters``: count the requests over the link in every superstep
+    (:class:`harness.contract.Transfers`), with one more kernel for every reduction.
+
+    Raises ScheduleError for counters of edges that are not mapped.
+    """
+
+    edges: str | None = option(
+        None, "place of the edge arrays: host memory that a GPU reads in place, or a file that the CPU maps; memory "
+        "whose pages the driver moves to a GPU; memory of the device (null: mapped)",
+        values=("mapped", "managed", "resident"),
+    )  # fmt: skip
+    access: str | None = option(None, "GPU: lanes that read the edges of a vertex (null: aligned)", values=ACCESS)
+    frontier: str | None = option(
+        None, "GPU: active vertices by flags, or listed first (null: flags)", values=("flags", "list")
+    )
+    rebuild: int = option(64, "supersteps between rebuilding sums that round; 0: never", within="[0, inf)")
+    counters: bool | None = option(
+        None, "GPU, mapped edges: count requests over the host link, in kernels of their own (null: false)"
+    )
+
+    GPU_ONLY: ClassVar[tuple[str, ...]] = ("access", "frontier", "advice", "counters")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.counters and self.edges not in (None, "mapped"):
+            raise ScheduleError(f"counters=true counts requests over the host link, and edges={self.edges} makes none")
+
+    def with_place(self) -> Self:
+        """Return the schedule with the options of the place filled in."""
+        return super().with_place() if self.edges else replace(self, edges="mapped")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaphSchedule(EdgeOptions):
+    """Scaph's schedule: edges in a file, of which subgraphs are read into memory.
+
+    ``window_mb``: the size of a subgraph, in MB (32). ``slots``: subgraphs in memory, at most.
+
+    ``values``: *measured*: a subgraph is of high value by the rule of :class:`~engines.outofmemory.scaph.values.Rule`,
+    with ``alpha`` and ``beta``; *high*, *low*: all of them are. Those of high value are read whole. ``low``: of others,
+    *extract*: only the rows of active vertices are read; *stream*: they are read whole, too.
+
+    ``rounds``: how often a subgraph of high value is processed while it is in memory, at most, with vertex steps in
+    between. 1: supersteps are synchronous. With more, the engine solves whole problems, and only programs run whose
+    answer does not depend on the order of messages.
+    """
+
+    edges: str = option("streamed", "place of the edge arrays: a file", values=("streamed",))
+    values: str = option(
+        "measured", "which subgraphs are read whole: by their value, all, or none", values=("measured", "high", "low")
+    )
+    low: str = option(
+        "extract", "subgraphs of low value: read the rows of active vertices, or all", values=("extract", "stream")
+    )
+    alpha: float = option(0.5, "useful share of a subgraph beyond which it is of high value", within="[0, 1]")
+    beta: float = option(0.3, "the same of a subgraph whose useful bytes have grown", within="[0, 1]")
+    rounds: int = option(
+        1, "how often a subgraph of high value is processed while in memory, at most", within="[1, inf)"
+    )
+    slots: int = option(4, "subgraphs in memory, at most", within="[2, inf)")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rounds > 1 and self.slots < 3:
+            raise ScheduleError(
+                f"slots={self.slots} are taken by the subgraph that is processed and the next one; with rounds="
+                f"{self.rounds} give at least 3"
+            )

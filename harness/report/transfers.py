@@ -1,0 +1,57 @@
+"""What runs read of edges that are not in the memory of their device: bytes, amplification, requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from harness.records import Record
+from harness.records.outcome import Outcome
+from harness.report.comparison import group_of
+from harness.report.console import literal
+from harness.report.series import engine_label
+from harness.report.units import count
+
+SIZES = ("32", "64", "96", "128")  # bytes of a request over the host link
+HEADINGS = (
+    "graph", "algorithm", "k", "engine", "visited", "moved", "amplification", "moved/s",
+    *(f"{size} B" for size in SIZES),
+    "subgraphs",
+)  # fmt: skip
+NUMBERS = HEADINGS[4:-1]
+NOTE = (
+    "Visited: bytes of the edges that kernels read, each time. Moved: bytes that were moved for them, by the means. "
+    "Amplification: moved over visited. Requests over the host link by their bytes are modelled from the rows of "
+    "active vertices."
+)
+NONE = "-"
+
+
+def transfer_rows(records: Sequence[Record]) -> list[tuple[str, ...]]:
+    """Return the ok runs that counted transfers, each as texts in the order of ``HEADINGS``."""
+    return [_row(record) for record in records if record["transfers"] and record["outcome"] == Outcome.OK]
+
+
+def _row(record: Record) -> tuple[str, ...]:
+    found, solve = record["transfers"], record["solve"]
+    assert found is not None
+    graph, algorithm, k, _ = group_of(record)
+    moved, ratio, total = found["moved_bytes"], found["amplification"], sum(found["moved_bytes"].values())
+    requests = [count(found["requests"][size]) if size in found["requests"] else NONE for size in SIZES]
+    return (
+        graph, algorithm, k, engine_label(record), count(found["visited_bytes"]),
+        ", ".join(f"{count(nbytes)} {means}" for means, nbytes in moved.items()) or NONE,
+        NONE if ratio is None else f"{ratio:.3g}", count(round(total / solve["median"])) if solve else NONE, *requests,
+        ", ".join(f"{count(number)} {kind}" for kind, number in found["subgraphs"].items()) or NONE,
+    )  # fmt: skip
+
+
+def transfer_table(rows: Sequence[tuple[str, ...]]) -> Table:
+    """Return the rows as a table for a terminal."""
+    table = Table(title="Edges from outside of the device's memory, bytes", title_justify="left", pad_edge=False)
+    for name in HEADINGS:
+        table.add_column(name, justify="right" if name in NUMBERS or name == "k" else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(literal(cell) for cell in row))
+    return table

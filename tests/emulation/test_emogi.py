@@ -1,0 +1,133 @@
+"""The EMOGI style on an emulated device: every access pattern against float64, and its requests."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from harness.contract import Phases
+from harness.graph.generators import rmat
+from harness.language import trace
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from tests.emulation.device import THREADS
+from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
+from tests.engines.emogi import ACCESS, WALKS, requests_of, rows_of
+from tests.engines.test_cuda import algorithms, check_every_superstep, random_network
+
+FEATURES = (1, 3, 32)
+# Every algorithm, every walk and every number of features; three of the former differ in the form that is pushed.
+CASES = [
+    (name, WALKS[(2 * i + j) % len(WALKS)], FEATURES[(i + j) % 3])
+    for i, name in enumerate(("bfs", "sssp", "components", "kcore", "pagerank", "label_propagation", "hits"))
+    for j in range(3)
+] + [
+    ("belief_propagation", {"access": "tiled"}, 3),
+    ("als", {"access": "merged"}, 3),
+    ("bfs", {"edges": "resident"}, 1),
+]
+
+
+@pytest.fixture
+def run_as(monkeypatch, emulated):
+    """Return a function that prepares an engine of the EMOGI style with some options."""
+
+    def made(program, graph, features, **options):
+        monkeypatch.setitem(SCHEDULES, "emogi", ("emogi", options))
+        engine = cuda_engine("emogi")
+        engine.prepare(program, graph, features, emulated, Phases())
+        return engine
+
+    return made
+
+
+@pytest.mark.parametrize(("name", "options", "features"), CASES)
+def test_every_superstep_is_right(name, options, features, emulated, monkeypatch):
+    monkeypatch.setitem(SCHEDULES, "emogi", ("emogi", options))
+    algorithm = algorithms()[name]
+    program = trace(algorithm)
+    graph = algorithm.prepare_graph(rmat(scale=6, edge_factor=8, seed=features, max_weight=4))
+    inputs = random_network(graph, features) if name == "belief_propagation" else algorithm.inputs(graph, features)
+    check_every_superstep("emogi", program, graph, inputs, features, emulated, 5)
+
+
+@pytest.mark.parametrize("name", ["pagerank", "sssp"])
+@pytest.mark.parametrize("access", ACCESS)
+def test_a_whole_run_settles_like_the_reference(access, name, run_as):
+    algorithm = algorithms()[name]
+    program, graph = trace(algorithm), rmat(scale=7, edge_factor=6, seed=9, max_weight=4)
+    inputs = algorithm.inputs(graph, 1)
+    engine, run = run_as(program, graph, 1, access=access), ReferenceRun(program, graph, 1)
+    for one in (engine, run):
+        one.reset(inputs)
+    expected, taken = run.run(200), engine.run(200)
+    outputs = program.outputs
+    found = compare(program, {n: engine.values(n) for n in outputs}, {n: run.values(n) for n in outputs})
+    assert found.ok, found.detail
+    assert expected.settled
+    assert taken.settled
+    assert taken.transfers is None, "only counted on request"
+    if name == "sssp":
+        assert sum(step.edges for step in taken.supersteps) < 3 * graph.num_edges, "only active vertices are visited"
+
+
+# Rows of 40, 3, 0 and 64 edges from edge 0 on, by hand: 107 edges, in four lines of 32.
+BY_HAND = {
+    "naive": {32: 5 + 1 + 9, 64: 0, 96: 0, 128: 0},
+    "merged": {32: 2, 64: 2, 96: 2, 128: 1},
+    "aligned": {32: 2, 64: 1, 96: 1, 128: 2},
+    "chunk": {32: 2, 64: 1, 96: 1, 128: 2},
+    "tiled": {32: 0, 64: 1, 96: 0, 128: 3},
+}
+
+
+@pytest.mark.parametrize("access", ACCESS)
+def test_requests_by_hand(access, run_as):
+    graph = rows_of(40, 3, 0, 64)
+    for name, arrays in (("pagerank", 1), ("sssp", 2)):  # the latter reads weights, too
+        algorithm = algorithms()[name]
+        program = trace(algorithm)
+        engine = run_as(program, graph, 1, access=access, counters=True)
+        engine.reset(algorithm.inputs(graph, 1))
+        found = engine.run(1).transfers
+        wanted = {size: arrays * number for size, number in BY_HAND[access].items()}
+        assert found.requests == wanted
+        assert found.visited == arrays * 4 * 107
+        assert found.moved == {"zero_copy": sum(size * number for size, number in wanted.items())}
+        assert found.amplification == found.moved["zero_copy"] / found.visited
+
+
+@pytest.mark.parametrize("options", WALKS, ids=str)
+def test_requests_of_every_superstep_are_those_of_its_frontier(options, run_as):
+    """The frontier of a superstep of a breadth-first search is the level before it."""
+    algorithm = algorithms()["bfs"]
+    program, graph = trace(algorithm), rmat(scale=8, edge_factor=4, seed=3)
+    engine = run_as(program, graph, 1, counters=True, **options)
+    engine.reset(algorithm.inputs(graph, 1))
+    reference = ReferenceRun(program, graph, 1)
+    reference.reset(algorithm.inputs(graph, 1))
+    (output,) = program.outputs
+    before, frontier = None, np.ones(graph.num_vertices, bool)  # all are active at first
+    for _ in range(5):
+        found = engine.run(1).transfers
+        wanted = requests_of(graph.csr.offsets, frontier, options["access"], THREADS)
+        assert Counter(found.requests) == wanted
+        assert found.visited == 4 * int(np.diff(graph.csr.offsets)[frontier].sum())
+        before = reference.values(output)
+        reference.run(1)
+        frontier = reference.values(output).ravel() != before.ravel()
+
+
+def test_accesses_that_fill_lines_amplify_less(run_as):
+    """Of short rows, tiles read fewer bytes than rows from their lines on, and these fewer than threads of a row."""
+    graph, algorithm = rows_of(*[3] * 200), algorithms()["pagerank"]
+    program, found = trace(algorithm), {}
+    for access in ACCESS:
+        engine = run_as(program, graph, 1, access=access, counters=True)
+        engine.reset(algorithm.inputs(graph, 1))
+        found[access] = engine.run(1).transfers.amplification
+    assert found["tiled"] < 1.05
+    assert found["tiled"] < found["aligned"] == found["chunk"] == found["naive"]
+    assert found["aligned"] > 2

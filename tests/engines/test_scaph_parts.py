@@ -1,0 +1,101 @@
+"""The parts of the Scaph style that need no device: values, the queue of levels, extraction."""
+
+from __future__ import annotations
+
+import itertools
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from engines.outofmemory.scaph.extraction import runs_of_rows, useful_edges
+from engines.outofmemory.scaph.levels import LevelQueue
+from engines.outofmemory.scaph.values import Rule, Values
+
+# useful bytes before and now, of 1,000
+BY_HAND = [
+    (0, 501, True), (501, 501, True), (500, 500, False), (400, 500, True), (600, 500, False), (300, 301, True),
+    (301, 301, False), (0, 300, False), (0, 1, False), (0, 1000, True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "useful", "high"), BY_HAND)
+def test_the_rule_of_the_paper_by_hand(before, useful, high):
+    assert Rule().high(useful, 1000, before) is high
+    assert Rule(fixed="high").high(useful, 1000, before)
+    assert not Rule(fixed="low").high(useful, 1000, before)
+
+
+def test_values_remember_what_was_useful():
+    values = Values(Rule())
+    assert not values.high("a", 400, 1000), "it has not grown"
+    assert not values.high("a", 400, 1000)
+    assert values.high("a", 401, 1000), "it has grown, and exceeds beta"
+    assert not values.high("b", 401, 1000), "another subgraph"
+    values.reset()
+    assert not values.high("a", 402, 1000)
+
+
+def test_the_queue_by_hand():
+    queue = LevelQueue(3)
+    queue.enter(5)
+    queue.enter(7)
+    assert queue.take() == (5, 1)
+    assert queue.drop(5, 1)
+    queue.enter(9)
+    assert queue.take() == (7, 1)
+    assert queue.drop(7, 1)
+    assert queue.take() == (9, 1), "what has been read comes before what has been processed"
+    assert queue.take() == (5, 2)
+    assert queue.drop(5, 2)
+    assert queue.evict() == 5, "processed most often"
+    assert queue.take() == (7, 2)
+    assert queue.drop(7, 2)
+    assert queue.take() == (7, 3)
+    assert not queue.drop(7, 3)
+    assert (queue.take(), len(queue), queue.evict()) == (None, 0, None)
+
+
+@given(st.integers(1, 4), st.lists(st.integers(0, 2), max_size=60))
+def test_a_subgraph_is_processed_at_most_as_often_as_there_are_rounds(rounds, acts):
+    queue, processed, number = LevelQueue(rounds), {}, 0
+    for act in acts:
+        if act == 0:
+            queue.enter(number)
+            processed[number] = 0
+            number += 1
+        elif act == 1 and (found := queue.take()) is not None:
+            subgraph, level = found
+            processed[subgraph] += 1
+            assert level == processed[subgraph] <= rounds
+            assert queue.drop(subgraph, level) == (level < rounds)
+        elif act == 2 and (evicted := queue.evict()) is not None:
+            assert processed[evicted] > 0, "one that was never processed is not evicted"
+            assert evicted not in queue
+
+
+degrees = st.lists(st.integers(0, 6), min_size=1, max_size=40)
+
+
+@given(degrees, st.data(), st.integers(0, 5))
+def test_runs_contain_exactly_the_active_rows_and_small_gaps(rows, data, gap):
+    offsets = np.concatenate([[0], np.cumsum(rows)])
+    flags = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))))
+    active = np.flatnonzero(flags)
+    wanted = np.repeat(flags, rows)
+    found = np.zeros(len(wanted), bool)
+    runs = runs_of_rows(offsets, active, gap)
+    for first, last in runs:
+        assert first < last
+        assert not found[first:last].any()
+        found[first:last] = True
+    assert (found >= wanted).all(), "the last row included"
+    assert useful_edges(offsets, active) == wanted.sum()
+    between = [int(first - last) for (_, last), (first, _) in itertools.pairwise(runs)]
+    assert all(apart > gap for apart in between)
+    extra = np.flatnonzero(found & ~wanted)
+    if gap == 0:
+        assert not len(extra)
+    longest = max((len(part) for part in np.split(extra, np.flatnonzero(np.diff(extra) > 1) + 1)), default=0)
+    assert longest <= gap

@@ -1,0 +1,54 @@
+"""Transfers of edges in records, in the terminal's table and on the page."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.campaign.engine_checks import MalformedAnswer, checked_statistics
+from harness.contract import RunStatistics, Superstep, Transfers
+from harness.report.page import render_page
+from harness.report.summary import show_sweep
+from harness.report.transfers import transfer_rows
+from tests.records.samples import record
+
+REQUESTS = {32: 3, 64: 0, 96: 1, 128: 5}
+MOVED = Transfers(visited=400, moved={"zero_copy": 32 * 3 + 96 + 5 * 128}, requests=REQUESTS)
+SHOWN = ("832 zero_copy", "2.08", "832", "400")  # in a run of one second
+
+
+def test_the_plain_form_has_bytes_and_amplification():
+    assert MOVED.amplification == 832 / 400
+    assert MOVED.plain() == {
+        "visited_bytes": 400, "moved_bytes": {"zero_copy": 832}, "amplification": 2.08,
+        "requests": {"32": 3, "64": 0, "96": 1, "128": 5}, "subgraphs": {},
+    }  # fmt: skip
+    assert Transfers(0, {}).amplification is None
+
+
+def test_a_sweep_shows_transfers_of_ok_runs(capsys, tmp_path):
+    moved = record("moving", transfers=MOVED.plain())
+    wrong = record("wrong", outcome="wrong", transfers=MOVED.plain())
+    assert len(transfer_rows([moved, record("still"), wrong])) == 1
+    show_sweep([moved, record("still"), wrong], 3, None, tmp_path)
+    shown = capsys.readouterr().out
+    assert "Amplification: moved over visited" in shown
+    for text in SHOWN:
+        assert text in shown
+    page = render_page([moved, record("still")], None, 2)
+    for text in ('id="transfers"', *SHOWN):
+        assert text in page
+    assert 'id="transfers"' not in render_page([record("still")], None, 1)
+
+
+def test_statistics_with_transfers_are_checked():
+    steps = [Superstep(1, 2, "push")]
+    kept = checked_statistics(RunStatistics(True, steps, MOVED), 3).transfers
+    assert kept == MOVED
+    for wrong, named in (
+        (Transfers(-1, {}), "transfers.visited"), (Transfers(1, {"read": -2}), r"transfers.moved\['read'\]"),
+        (Transfers(1, {}, {"32": 1}), "transfers.requests"),
+        (Transfers(1, {}, {}, {"low": 1.5}), "transfers.subgraphs"),
+        ((1, {}), "a Transfers, or None"),
+    ):  # fmt: skip
+        with pytest.raises(MalformedAnswer, match=named):
+            checked_statistics(RunStatistics(True, steps, wrong), 3)
