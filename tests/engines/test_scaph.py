@@ -32,7 +32,6 @@ QUEUED = [{"rounds": 2}, {"rounds": 4, "slots": 6}, {"rounds": 3, "values": "hig
 def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
     # Kernels have run in this process before: a process forked from it to compile others was seen to hang.
-    monkeypatch.setattr("harness.lowering.cpu.executor.compile_beside", lambda *_: None)
 
 
 def compared(engine, name, graph, inputs, features, supersteps):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 from harness.lowering.cpu.kernels import Kernel
 from harness.lowering.cpu.module_source import compiled, without_machine_code
@@ -18,12 +18,11 @@ from harness.lowering.cpu.module_source import compiled, without_machine_code
 def compile_beside(kernels: Sequence[Kernel], processes: int) -> None:
     """Compile kernels that are not in the cache, in at most ``processes`` processes at the same time.
 
-    Does nothing for a single kernel, on a system without fork, if Numba keeps machine code elsewhere
-    (``NUMBA_CACHE_DIR``), and in a process with several threads of Python, which may hold locks that a forked process
-    would wait for. Idle threads of libraries hold none.
+    Does nothing for a single kernel, if Numba keeps machine code elsewhere (``NUMBA_CACHE_DIR``), and in a process with
+    several threads, for example of OpenMP after kernels have run: a forked process may wait for them for ever.
     """
     elsewhere = os.environ.get("NUMBA_CACHE_DIR")
-    if processes < 2 or elsewhere or threading.active_count() > 1 or not hasattr(os, "fork"):
+    if processes < 2 or elsewhere or not _single_threaded():
         return
     missing = without_machine_code(kernels)
     if len(missing) < 2:
@@ -39,6 +38,12 @@ def compile_beside(kernels: Sequence[Kernel], processes: int) -> None:
     finally:
         for child in children:
             os.waitpid(child, 0)
+
+
+def _single_threaded() -> bool:
+    """Return whether this process has one thread, those of libraries included; False on systems that do not tell."""
+    tasks = Path("/proc/self/task")
+    return tasks.is_dir() and len(list(tasks.iterdir())) == 1
 
 
 def in_shares(kernels: Sequence[Kernel], count: int) -> list[list[Kernel]]:
