@@ -50,7 +50,7 @@ class GraphFacts:
 
     ``num_edges`` counts stored (directed) edges. ``max_in_degree`` is 0 for a graph without edges. ``bipartite``: the
     numbers of vertices of both sides; None if the graph is not bipartite. ``paired``: every edge has a reverse edge.
-    ``spans``: of in-edges; a property of the numbering, by which graphs are not compared.
+    ``spans``: of sampled edges; a property of the numbering, by which graphs are not compared.
     """
 
     num_vertices: int

@@ -6,6 +6,7 @@ time and allocate nothing but their result.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.facts import Degrees, Spans
+from harness.graph.file_maps import release_pages
 
 Array = NDArray[Any]
 INT32_MAX = 2**31 - 1
-SAMPLED_EDGES = 1 << 16  # of which spans are measured
+RUN_OF_EDGES, SAMPLED_RUNS = 1 << 12, 16  # of which spans are measured
 
 
 def id_dtype(count: int) -> np.dtype[Any]:
@@ -62,12 +64,17 @@ class Adjacency:
 
     @property
     def spans(self) -> Spans:
-        """The distances between the ends of evenly spaced edges."""
-        edges = np.arange(0, self.neighbours.size, max(1, self.neighbours.size // SAMPLED_EDGES))
-        rows = np.searchsorted(self.offsets, edges, side="right") - 1
-        distances = np.abs(self.neighbours[edges].astype(np.int64) - rows)
-        lengths, counts = np.unique(np.frexp(distances)[1], return_counts=True)  # the bit lengths
-        return Spans(tuple(zip(lengths.tolist(), counts.tolist(), strict=True)))
+        """The distances between the ends of edges, of all or of evenly spaced runs of a long array."""
+        size = self.neighbours.size
+        firsts = np.linspace(0, max(0, size - RUN_OF_EDGES), SAMPLED_RUNS, dtype=np.int64)
+        runs = [(0, size)] if size <= SAMPLED_RUNS * RUN_OF_EDGES else [(int(e), int(e) + RUN_OF_EDGES) for e in firsts]
+        counts: Counter[int] = Counter()
+        for first, last in runs:
+            rows = np.searchsorted(self.offsets, np.arange(first, last), side="right") - 1
+            distances = np.abs(self.neighbours[first:last].astype(np.int64) - rows)
+            release_pages(self.neighbours[first:last])
+            counts.update(np.frexp(distances)[1].tolist())  # the bit lengths
+        return Spans(tuple(sorted(counts.items())))
 
     @property
     def row_of_edge(self) -> Array:

@@ -148,7 +148,7 @@ class Graph:
         """Return the facts with known summaries of the degrees."""
         return GraphFacts(
             self.num_vertices, self.num_edges, in_degrees.largest, in_degrees, out_degrees, self.bipartite,
-            self.has_reverse_edges, self.csc.spans,
+            self.has_reverse_edges, self.csr.spans,
         )  # fmt: skip
 
     @cached_property
