@@ -93,10 +93,11 @@ class LonestarCudaEngine(CudaEngine):
             for order in candidates(program, self.schedule, facts)
         ]
         found = [one for one in plans if not isinstance(one, No)]
-        reason = next((one.reason for one in plans if isinstance(one, No)), "no order runs the program")
-        reason = self._unfit(program, graph) or reason
-        if not found or self._unfit(program, graph):
-            return No(reason)
+        if not found:
+            return No(next((one.reason for one in plans if isinstance(one, No)), "no order runs the program"))
+        unfit = self._unfit(program, graph)
+        if unfit:
+            return No(unfit)
         return Yes(max(one.bytes_needed for one in found), max(one.host_bytes for one in found))
 
     def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:

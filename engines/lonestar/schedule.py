@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness.api import option
+from harness.api import ScheduleError, option
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,11 @@ class LonestarSchedule:
         None, "set by auto: figures of the device and of the graph that the estimates come from"
     )
     batch: int = option(256, "consecutive edges that a thread of hogwild takes", within="[1, inf)")
+
+    def __post_init__(self) -> None:
+        for name in ("estimates", "basis"):
+            if not isinstance(getattr(self, name), tuple | None):
+                raise ScheduleError(f"schedule option {name} is set by order=auto; leave it unset")
 
     @property
     def ordered_by_batches(self) -> bool:

@@ -58,13 +58,14 @@ def run_plan(plan: Plan, launcher: Launcher | None, batch: int | None) -> None:
     if plan.dry_run:
         show_forecast(plan.identity, [forecast(plan, planned, planned.record()) for planned in plan.cells])
         return
-    at_first, *whole = plan.parts()
-    plan = at_first
+    plan, *whole = plan.parts()
+    prepare_output(plan)
     try:
         status = _run_due(plan, launcher, batch)
         if whole and not status and (disturbed := _disturbed(plan)):
             [plan] = whole
             say_more_rounds(disturbed)
+            prepare_output(plan)
             status = _run_due(plan, launcher, batch)
     finally:
         records = _show(plan)
@@ -80,7 +81,6 @@ def run_plan(plan: Plan, launcher: Launcher | None, batch: int | None) -> None:
 
 def _run_due(plan: Plan, launcher: Launcher | None, batch: int | None) -> int:
     """Run the cells that are due; return the exit status that a signal requires, or 0."""
-    prepare_output(plan)
     todo = [planned for planned in plan.cells if plan.due(planned.first_record())]
     say_begin(plan.identity, len(plan.cells), len(plan.cells) - len(todo))
     return _carry_out(plan, todo, launcher, batch)

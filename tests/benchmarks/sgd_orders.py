@@ -7,9 +7,9 @@ are those of the preset ``sgd_predictor``.
 
 from __future__ import annotations
 
+import argparse
 import copy
 import json
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -88,18 +88,21 @@ def write(folder: Path, label: str, graph: Graph, features: int, orders: Mapping
         (place / "record.json").write_text(json.dumps({**common, **fields}))
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure all problems."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.sgd_orders", description=__doc__)
+    parser.add_argument("folder", type=Path, help="the folder of the records; those that it has are kept")
+    folder = parser.parse_args(arguments).folder
     clock.perf_counter = time.process_time  # of phases
     for label, graph, algorithm, features in problems():
-        if (Path(arguments[0]) / f"{label}-k{features}-auto").exists():
+        if (folder / f"{label}-k{features}-auto").exists():
             continue  # measured by an interrupted run
         orders = measured(graph, algorithm, features)
-        write(Path(arguments[0]), label, graph, features, orders)
+        write(folder, label, graph, features, orders)
         ranked = sorted(orders, key=lambda order: orders[order]["solve"]["minimum"])
         shown = ", ".join(f"{order} {1e3 * orders[order]['solve']['minimum'] / EPOCHS:.2f}" for order in ranked)
         print(f"{label}, k = {features}, ms a superstep: {shown}", flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -26,6 +26,10 @@ class Product(Algorithm):
     name: ClassVar[str] = "product"
 
     def build(self, p):
+        self.declare(p)
+        self.control(p)
+
+    def declare(self, p):
         p.edge("weight")
         p.vertex("start", K)
         p.vertex("x", K, start="start")
@@ -38,6 +42,7 @@ class Product(Algorithm):
         def step(v):
             return {"x": normalize(v.total)}
 
+    def control(self, p):
         p.repeat(5)
         p.output("x", bound=1e-4)
 
@@ -100,11 +105,13 @@ def test_a_push_of_minima_need_not_visit_the_edges_of_sources_that_did_not_move(
 def test_two_passes_over_the_same_edges_read_them_once():
     class Two(Product):
         def build(self, p):
-            super().build(p)
+            self.declare(p)
 
             @p.over_edges(into="most", reduce="max")
             def largest(src):
                 return src.x
+
+            self.control(p)
 
     found = edge_needs(trace(Two()), 4)
     assert (found.stages, found.most_visits, found.extrema) == (2, 2, False)

@@ -73,7 +73,7 @@ STRATEGIES = {
     "torch": ("torch", {}),
 }
 CHANGE_DRIVEN = {
-    "pull": ("onyx", PULL),
+    "pull": ("onyx", {**PULL, "dense_share": 0.5}),
     "pull-sparse": ("onyx", {**PULL, "dense_share": 1.0}),  # recomputes everything only at the start
     "push": ("onyx", {**PUSH, "rebuild": 0}),
     "gunrock": ("gunrock", {"rebuild": 0}),

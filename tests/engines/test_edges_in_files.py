@@ -163,14 +163,16 @@ def test_windows_without_active_vertices_are_not_read(monkeypatch):
     """A chain has one active vertex in each superstep of shortest paths."""
     fetched, fetch = [], Slot.fetch
 
-    def counted(slot, arrays, num_edges, first, last):
+    def counted(slot, arrays, num_edges, first, last, *runs):
         fetched.append((sorted(arrays), first, last))
-        return fetch(slot, arrays, num_edges, first, last)
+        return fetch(slot, arrays, num_edges, first, last, *runs)
 
     monkeypatch.setattr(Slot, "fetch", counted)
     graph, _ = problem("sssp", "chain", FEATURES)
     inputs = SSSP(sources="0 0 0").inputs(graph, FEATURES)
-    engine = prepared("onyx", {"edges": "streamed", "window_mb": 5 * 8e-6}, program("sssp"), graph, FEATURES)
+    engine = prepared(
+        "onyx", {"edges": "streamed", "window_mb": 5 * 8e-6, "direction": "pull"}, program("sssp"), graph, FEATURES
+    )
     engine.reset(inputs)
     engine.run(1)
     assert [span for _, *span in fetched] == [[first, first + 5] for first in range(0, 40, 5)]
@@ -236,7 +238,7 @@ def test_a_truncated_file_is_named_with_the_byte_where_it_ends():
     folder = store(regular(600, 8))
     graph = open_stored(folder, name="stored", meta={})
     behind = file_map(graph.csc.neighbours)
-    engine = new_engine("onyx", {"edges": "streamed", "window_mb": 0.004})
+    engine = new_engine("onyx", {"edges": "streamed", "window_mb": 0.004, "direction": "pull"})
     engine.prepare(trace(SSSP()), graph, FEATURES, Device(threads=2), Phases())
     engine.reset(SSSP().inputs(graph, FEATURES))
     whole = behind.path.read_bytes()

@@ -51,7 +51,7 @@ def test_unsuitable_inputs_are_refused(turn, words):
 
 def test_it_cannot_be_written_nor_declared_twice():
     def written(p, self):
-        turned(p, self)
+        p.graph("shift")
         p.over_graph(into="shift", reduce="sum")(lambda v: v.out_degree)
 
     def twice(p, self):

@@ -64,7 +64,7 @@ def test_an_example_has_the_value_that_the_page_shows(example, shown):
 
 @pytest.mark.parametrize("owner", [ProgramBuilder, Algorithm], ids=lambda owner: owner.__name__)
 def test_every_method_of_an_author_is_on_the_page(owner):
-    methods = {name for name, one in vars(owner).items() if inspect.isfunction(one) and not name.startswith("_")}
+    methods = {name for name, _ in inspect.getmembers(owner, inspect.isfunction) if not name.startswith("_")}
     prefix = "p." if owner is ProgramBuilder else ""
     assert len(methods) > 8
     assert {name for name in methods if not re.search(rf"^\| `{prefix}{name}\b", PAGE, re.MULTILINE)} == set()
