@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from engines.lonestar.cpu_probe import SORTED, fastest
 from harness.api.cuda import architecture, compiled, open_device
+from harness.api.figures import fastest_on
 
 SOURCE = Path(__file__).with_name("probe.cu")
 KERNELS = ("updates", "free_locks", "same_atomics", "same_locks", "barriers", "copied")
@@ -38,7 +38,7 @@ def cuda_figures(index: int) -> dict[str, float]:
     with cupy.cuda.using_allocator(None), cupy.cuda.Stream(non_blocking=True) as stream:
 
         def seconds(work: Callable[[], object]) -> float:
-            return _fastest(work, stream)
+            return fastest_on(stream, work, SAMPLES)
 
         def update(features: int) -> float:
             rows = cupy.full(ROWS * features, 0.05, np.float32)
@@ -74,18 +74,3 @@ def cuda_figures(index: int) -> dict[str, float]:
         "sort": fastest(lambda: np.sort(numbers)) / SORTED, "same_atomics": adds, "same_locks": locked,
         "parallel": float(WARPS * multiprocessors),
     }  # fmt: skip
-
-
-def _fastest(work: Callable[[], object], stream: Any) -> float:
-    """Return the seconds of the fastest of some samples of work on a stream, after one that warms up."""
-    import cupy
-
-    began, ended = cupy.cuda.Event(), cupy.cuda.Event()
-    found = []
-    for _ in range(1 + SAMPLES):
-        began.record(stream)
-        work()
-        ended.record(stream)
-        ended.synchronize()
-        found.append(float(cupy.cuda.get_elapsed_time(began, ended)) / 1000)
-    return min(found[1:])

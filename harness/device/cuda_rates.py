@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from harness.device.compilation import compiled
 from harness.device.cuda import architecture, open_device
+from harness.device.stream_times import fastest_on
 
 SOURCE = Path(__file__).with_name("rates.cu")
 MEMORY = 1 << 29  # bytes of both arrays in memory; of a smaller device, an eighth
@@ -49,14 +49,16 @@ def cuda_rates(index: int) -> dict[str, Any]:
 
         def bytes_rate(part: int, repeats: int) -> float:
             count = np.int64(part // 16)
-            copied = _fastest(lambda: launched("copy", source, target, count, np.int32(repeats)), stream)
-            read = _fastest(lambda: launched("read", source, target, count, np.int32(repeats)), stream)
+            copied = fastest_on(stream, lambda: launched("copy", source, target, count, np.int32(repeats)), _SAMPLES)
+            read = fastest_on(stream, lambda: launched("read", source, target, count, np.int32(repeats)), _SAMPLES)
             return max(2 * part / copied, part / read) * repeats
 
         def adds_rate(name: str, width: int) -> float:
             floats = min(cache, size) // 4 // 4
             repeats = max(1, _ADDED // floats)
-            seconds = _fastest(lambda: launched(name, target, np.int64(floats // width), np.int32(repeats)), stream)
+            seconds = fastest_on(
+                stream, lambda: launched(name, target, np.int64(floats // width), np.int32(repeats)), _SAMPLES
+            )
             return float(floats * repeats / seconds)
 
         within = max(1 << 20, min(cache // 4, size))
@@ -74,20 +76,4 @@ def _launch(kernel: Any, stream: Any) -> float:
     stream.begin_capture()
     for _ in range(_LAUNCHES):
         kernel((1,), (32,), ())
-    return _fastest(stream.end_capture().launch, stream) / _LAUNCHES
-
-
-def _fastest(work: Callable[[], object], stream: Any) -> float:
-    """Return the seconds of the fastest of some samples of work that is queued on the stream, after one that warms
-    up."""
-    import cupy
-
-    began, ended = cupy.cuda.Event(), cupy.cuda.Event()
-    seconds = []
-    for _ in range(1 + _SAMPLES):
-        began.record(stream)
-        work()
-        ended.record(stream)
-        ended.synchronize()
-        seconds.append(float(cupy.cuda.get_elapsed_time(began, ended)) / 1000)
-    return min(seconds[1:])
+    return fastest_on(stream, stream.end_capture().launch, _SAMPLES) / _LAUNCHES

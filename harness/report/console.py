@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Collection, Iterable, Sequence
 
 from rich.console import Console, ConsoleRenderable
+from rich.table import Table
 from rich.text import Text
 
 # Piped text must not be wrapped to the 80 columns that Rich assumes. Piped tables get their full width, so that nothing
@@ -43,3 +45,13 @@ def literal(text: str, style: str = "") -> Text:
     """Return ``text`` without interpreting markup; each non-printable character except line feeds becomes U+FFFD."""
     signs = (sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in text)
     return Text("".join(signs), style)
+
+
+def plain_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[str]) -> Table:
+    """Return rows of texts as a table for a terminal; the columns of ``numbers`` are aligned to the right."""
+    table = Table(title=title, title_justify="left", pad_edge=False)
+    for name in headings:
+        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(literal(cell) for cell in row))
+    return table

@@ -9,7 +9,7 @@ from rich.table import Table
 from harness.records import Record
 from harness.records.outcome import Outcome
 from harness.report.comparison import group_of
-from harness.report.console import literal
+from harness.report.console import plain_table
 from harness.report.series import engine_label
 from harness.report.units import count
 
@@ -49,9 +49,4 @@ def _row(record: Record) -> tuple[str, ...]:
 
 def transfer_table(rows: Sequence[tuple[str, ...]]) -> Table:
     """Return the rows as a table for a terminal."""
-    table = Table(title="Edges from outside of the device's memory, bytes", title_justify="left", pad_edge=False)
-    for name in HEADINGS:
-        table.add_column(name, justify="right" if name in NUMBERS or name == "k" else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(literal(cell) for cell in row))
-    return table
+    return plain_table("Edges from outside of the device's memory, bytes", HEADINGS, rows, {"k", *NUMBERS})

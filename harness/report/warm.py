@@ -9,7 +9,7 @@ from rich.table import Table
 from harness.records import Record
 from harness.records.outcome import Outcome
 from harness.report.comparison import group_of, ratio_of
-from harness.report.console import literal
+from harness.report.console import plain_table
 from harness.report.series import engine_label
 from harness.report.units import count, seconds
 
@@ -47,9 +47,4 @@ def _row(record: Record) -> tuple[str, ...]:
 
 def warm_table(rows: Sequence[tuple[str, ...]]) -> Table:
     """Return the rows as a table for a terminal."""
-    table = Table(title="Warm / cold, after the change", title_justify="left", pad_edge=False)
-    for name in HEADINGS:
-        table.add_column(name, justify="right" if name in NUMBERS or name == "k" else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(literal(cell) for cell in row))
-    return table
+    return plain_table("Warm / cold, after the change", HEADINGS, rows, {"k", *NUMBERS})

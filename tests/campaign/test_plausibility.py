@@ -19,10 +19,11 @@ from harness.campaign.solve_window import wrong_clock
 from harness.campaign.variation import _rotated, varied_inputs, varied_run
 from harness.contract import Device, Phases, RunStatistics, Superstep
 from harness.graph import Graph
-from harness.language import Algorithm, Inputs, K, trace
+from harness.language import Inputs, trace
 from harness.records.statistics import median_interval
 from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
 from tests.campaign.test_guarded_engine import Right
+from tests.language.programs import WeightedWalks
 
 SUPERSTEP_S = 0.01
 SIX = Measure(repetitions=6, budget_s=1e-6, warmup_s=1e-6)
@@ -353,31 +354,10 @@ def test_rows_are_rotated_within_their_side(bounds, by):
     np.testing.assert_array_equal(_rotated(array, bounds, by), np.concatenate(expected))
 
 
-class Walks(Algorithm):
-    """Walks that choose an edge by its share of the weights of their vertex."""
-
-    name = "walks"
-
-    def build(self, p):
-        p.vertex("start", K)
-        p.vertex("share", K, start="start")
-        p.once.over_edges(into="strength", reduce="sum", along="out")(lambda edge: 1.0)
-        p.over_edges(into="arriving", reduce="sum")(lambda src: src.share / src.strength)
-        p.over_vertices(lambda v: {"share": v.arriving})
-        p.repeat(3)
-        p.output("share", bound=1e-5)
-
-    def prepare_graph(self, graph):
-        return graph.both_directions()
-
-    def inputs(self, graph, features):
-        return Inputs({"start": np.eye(graph.num_vertices, features, dtype=np.float32)})
-
-
 def test_other_inputs_have_their_own_results_of_stages_that_run_once():
     """Degrees stay with their vertices; rotated ones would be 0 at vertices that have edges."""
-    algorithm = Walks()
-    graph = algorithm.prepare_graph(Graph.from_edges([0, 0, 0, 1], [1, 2, 3, 2], name="tree"))
+    algorithm = WeightedWalks()
+    graph = algorithm.prepare_graph(Graph.from_edges([0, 0, 0, 1], [1, 2, 3, 2], weights=[1.0] * 4, name="tree"))
     program = trace(algorithm)
     inputs = inputs_of(algorithm, program, graph, 2)
     found = varied_inputs(program, graph, 2, inputs)

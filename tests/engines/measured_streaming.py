@@ -1,6 +1,8 @@
-"""Run shortest paths with streamed edges on a stored graph in this process, and print the memory that it took.
+"""Run shortest paths on a stored graph, with edges of files, in this process, and print the memory that it took.
 
-    python -m tests.engines.measured_streaming FOLDER SMALL_FOLDER WINDOW_MB
+    python -m tests.engines.measured_streaming FOLDER SMALL_FOLDER ENGINE OPTIONS
+
+OPTIONS: of the schedule, as JSON.
 
 First everything runs on the small graph, so that code is compiled and loaded. The peak of the resident memory is then
 measured from opening the graph to the end of the run. Standard output: JSON with ``before``, ``peak`` (bytes),
@@ -30,11 +32,10 @@ def status(key):
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{key}:"))
 
 
-def solve(folder, window_mb):
+def solve(folder, name, options):
     """Open a graph and run on it; return the bytes that the engine needs, and the sum of the distances."""
     algorithm, graph = SSSP(), open_stored(Path(folder), name="stored", meta={})
-    engine, device = new_engine("onyx", {"edges": "streamed", "window_mb": window_mb}), Device(threads=2)
-    program = trace(algorithm)
+    engine, device, program = new_engine(name, options), Device(threads=2), trace(algorithm)
     answer = engine.supports(program, graph, FEATURES, device)
     engine.prepare(program, graph, FEATURES, device, Phases())
     engine.reset(algorithm.inputs(graph, FEATURES))
@@ -45,11 +46,12 @@ def solve(folder, window_mb):
 
 def main():
     """Measure, and print."""
-    folder, small, window_mb = sys.argv[1:]
-    solve(small, float(window_mb))
+    folder, small, name, given = sys.argv[1:]
+    options = json.loads(given)
+    solve(small, name, options)
     Path("/proc/self/clear_refs").write_text("5")  # sets the peak to the present size
     before = status("VmRSS")
-    needed, total = solve(folder, float(window_mb))
+    needed, total = solve(folder, name, options)
     told = {"before": before, "peak": status("VmHWM"), "bytes_needed": needed, "total": total}
     sys.stdout.write(json.dumps(told))
 

@@ -16,8 +16,9 @@ from harness.campaign.problem import inputs_of
 from harness.contract import Device, Phases
 from harness.graph import Graph
 from harness.graph.generators import rmat
-from harness.language import Algorithm, Inputs, K, trace, where
+from harness.language import K, trace, where
 from harness.language.reference import ReferenceRun
+from tests.language.programs import WeightedWalks
 
 CPU = Device(threads=1)
 
@@ -80,28 +81,6 @@ def test_edge_properties_are_reordered_on_a_device_as_on_the_host():
     for name, array in inputs.properties.items():
         for found in values:
             np.testing.assert_array_equal(found[name], array, strict=True)
-
-
-class WeightedWalks(Algorithm):
-    """Walks that choose an edge by its share of the weights of their vertex, which is 0 without out-edges."""
-
-    name = "weighted_walks"
-
-    def build(self, p):
-        p.edge("weight")
-        p.vertex("start", K)
-        p.vertex("share", K, start="start")
-        p.once.over_edges(into="strength", reduce="sum", along="out")(lambda edge: edge.weight)
-        p.over_edges(into="arriving", reduce="sum")(lambda src, edge: edge.weight / src.strength * src.share)
-        p.over_vertices(lambda v: {"share": v.arriving})
-        p.repeat(3)
-        p.output("share", bound=1e-5)
-
-    def prepare_graph(self, graph):
-        return graph.both_directions()
-
-    def inputs(self, graph, features):
-        return Inputs({"start": np.eye(graph.num_vertices, features, dtype=np.float32)})
 
 
 def test_edges_that_send_nothing_are_not_multiplied_by_undefined_values():

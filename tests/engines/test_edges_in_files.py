@@ -116,7 +116,8 @@ def regular(vertices, degree):
 def measured(graph, small, window_mb):
     """Return what a process that streams the edges of a stored graph measures."""
     folders = [str(store(one)) for one in (graph, small)]
-    command = [sys.executable, "-m", "tests.engines.measured_streaming", *folders, str(window_mb)]
+    options = {"edges": "streamed", "window_mb": window_mb, "direction": "pull"}
+    command = [sys.executable, "-m", "tests.engines.measured_streaming", *folders, "onyx", json.dumps(options)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_S, check=False)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)

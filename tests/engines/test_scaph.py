@@ -169,7 +169,7 @@ def test_the_peak_memory_stays_within_the_slots_and_the_state(rounds):
     graph = regular(1 << 15, 128)
     folders = [str(store(one)) for one in (graph, regular(512, 8))]
     options = {"window_mb": 1.0, "slots": 3, "rounds": rounds}
-    command = [sys.executable, "-m", "tests.engines.measured_subgraphs", *folders, json.dumps(options)]
+    command = [sys.executable, "-m", "tests.engines.measured_streaming", *folders, "scaph", json.dumps(options)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_S, check=False)
     assert ended.returncode == 0, ended.stderr
     found, file = json.loads(ended.stdout), 2 * 4 * graph.num_edges

@@ -84,3 +84,25 @@ def mean_of_neighbours(p, self):
     p.over_vertices(lambda v: {"x": where(v.in_degree > 0, 0.5 * v.aggr / v.in_degree, v.x)})
     p.until_settled(self.tolerance, at_most=50)
     p.output("x", bound=1.0)
+
+
+class WeightedWalks(Algorithm):
+    """Walks that choose an edge by its share of the weights of their vertex, which is 0 without out-edges."""
+
+    name = "weighted_walks"
+
+    def build(self, p):
+        p.edge("weight")
+        p.vertex("start", K)
+        p.vertex("share", K, start="start")
+        p.once.over_edges(into="strength", reduce="sum", along="out")(lambda edge: edge.weight)
+        p.over_edges(into="arriving", reduce="sum")(lambda src, edge: edge.weight / src.strength * src.share)
+        p.over_vertices(lambda v: {"share": v.arriving})
+        p.repeat(3)
+        p.output("share", bound=1e-5)
+
+    def prepare_graph(self, graph):
+        return graph.both_directions()
+
+    def inputs(self, graph, features):
+        return Inputs({"start": np.eye(graph.num_vertices, features, dtype=np.float32)})
