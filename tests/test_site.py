@@ -23,16 +23,13 @@ SPECIFICATION.loader.exec_module(HOOKS)
 @pytest.fixture(scope="module")
 def pages():
     """Return the Markdown of every page of the site by its path, with one figure that is not drawn for each sweep."""
-    drawn, HOOKS.gallery_figures = (
-        HOOKS.gallery_figures,
-        lambda: {f"gallery/{one.stem}-0.svg": "" for one in HOOKS.PUBLISHED},
-    )
     written = {path.name: path.read_text() for path in DOCS.glob("*.md")}
     pytest.importorskip("duckdb", reason="published records need the extra 'query'")
-    generated = HOOKS.generated_pages()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(HOOKS, "gallery_figures", lambda: {f"gallery/{one.stem}-0.svg": "" for one in HOOKS.PUBLISHED})
+        generated = HOOKS.generated_pages()
     assert not set(written) & set(generated)
-    yield {name: HOOKS.inside(text, name) for name, text in {**written, **generated}.items()}
-    HOOKS.gallery_figures = drawn
+    return {name: HOOKS.inside(text, name) for name, text in {**written, **generated}.items()}
 
 
 def navigation(entry):
