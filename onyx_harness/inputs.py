@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from harness.contract import Device, Phases
 from harness.graph import Graph
 from harness.language import Inputs, InvalidInput, Program
-from harness.language.initial_state import check_inputs, on_device
+from harness.language.initial_state import on_device
+from harness.language.phase_inputs import check_given
 from harness.language.results_once import with_results
 from harness.plugins import closest
 from onyx_harness.arrays import detached, device_view, host_copy, host_view, require
@@ -29,14 +30,15 @@ def with_arrays(
     in the phase "to_host". Raises InvalidInput, and ImportError if CuPy is missing.
     """
     given = {name: _given(program, inputs, name, value, device) for name, value in arrays.items()}
-    stale = {name for stage in program.setup for name in stage.writes} - set(given)
+    first = program.phases[0]  # the inputs that later phases compute do not exist yet
+    stale = {name for stage in first.setup for name in stage.writes} - set(given)
     kept = {name: value for name, value in {**inputs.properties, **given}.items() if name not in stale}
     found = Inputs(kept, inputs.parameters)
     if stale:
         with phases("to_host"):
             hosted = on_host(found)
-        found = Inputs({**with_results(program, graph, features, hosted).properties, **given}, inputs.parameters)
-    check_inputs(program, graph, features, found)
+        found = Inputs({**with_results(first, graph, features, hosted).properties, **given}, inputs.parameters)
+    check_given(program, graph, features, found)
     return found
 
 
@@ -53,7 +55,8 @@ def devices_in(inputs: Inputs) -> list[str]:
 
 def _given(program: Program, inputs: Inputs, name: str, value: Any, device: Device) -> Any:
     """Return an array for an input, in the input's dtype; a missing last axis of k = 1 is added."""
-    known = [one.name for one in program.properties.values() if one.role == "input" and one.name in inputs.properties]
+    declared = {one.name for phase in program.phases for one in phase.properties.values() if one.role == "input"}
+    known = [name for name in inputs.properties if name in declared]
     if name not in known:
         raise InvalidInput(
             f"{program.name} has no input {name!r}{closest(name, known)} (it has: {', '.join(known) or 'none'})"

@@ -15,7 +15,7 @@ from harness.campaign.cell import Cell, digest, load
 from harness.campaign.engine_checks import checked_metrics
 from harness.campaign.guarded_engine import GuardedEngine
 from harness.campaign.inputs_cache import with_hash
-from harness.campaign.problem import Problem, identity
+from harness.campaign.problem import Problem, identity, limits_of
 from harness.campaign.resolution import Resolution
 from harness.contract import EngineSpec, RunStatistics, Yes, schedule_from_options
 from harness.language import K
@@ -72,7 +72,7 @@ class Result:
             require(array, f"array={array!r}")
             values = as_library(values, array)
         if squeeze and self._problem.features == 1:
-            declared = self._problem.program.properties[name].shape
+            declared = self._problem.program.answers[name].shape
             first = len(values.shape) - len(declared)  # the axis of vertices or edges
             sizes = [size for size, dim in zip(values.shape[first:], declared, strict=True) if dim is not K]
             values = values.reshape((*values.shape[:first], *sizes))
@@ -86,7 +86,7 @@ class Result:
         of the same name.
         """
         name = self._output(name)
-        values, place = self._hosted[name], self._problem.program.properties[name].place
+        values, place = self._hosted[name], self._problem.program.answers[name].place
         if place != "vertex" or len(values) != self.graph.graph.num_vertices:
             raise ValueError(f"{name!r} has no value for each vertex of the graph ({place} property); use answer()")
         return self.graph.by_vertex(values)
@@ -109,7 +109,8 @@ class Result:
     @property
     def settled(self) -> bool | None:
         """Whether the run converged by the program's own criterion; None: it has a fixed number of supersteps."""
-        return self.statistics.settled if self._problem.program.control.settles else None
+        can_settle = any(phase.control.settles for phase in self._problem.program.phases)
+        return self.statistics.settled if can_settle else None
 
     @cached_property
     def metrics(self) -> dict[str, float]:
@@ -125,11 +126,13 @@ class Result:
 
         problem = self._problem
         schedule = schedule_from_options(self._spec, self._cell.schedule)
-        with closing(GuardedEngine(load(self._spec.factory)(schedule))) as engine:
-            engine.generate(problem.program, problem.graph, problem.features, self._cell.device)
-            told = engine.explain()
         changed = "" if self._resolution is None else f"resolved: {self._resolution}\n"
-        return f"{explain_program(problem.program)}\n\n{changed}{told}"
+        told = []
+        for phase in problem.program.phases:
+            with closing(GuardedEngine(load(self._spec.factory)(schedule))) as engine:
+                engine.generate(phase, problem.graph, problem.features, self._cell.device)
+                told.append(f"{explain_program(phase)}\n\n{changed}{engine.explain()}")
+        return "\n\n".join(told)
 
     @cached_property
     def record(self) -> dict[str, Any]:
@@ -168,8 +171,8 @@ class Result:
             },
             "program": {
                 "fingerprint": problem.program.fingerprint,
-                "bound": problem.program.bound,
-                "max_supersteps": problem.max_supersteps,
+                "bound": max(phase.bound for phase in problem.program.phases),
+                "max_supersteps": sum(limits_of(problem.program, problem.limit)),
             },
             "schedule": dict(self.schedule),
             "resolution": None if self._resolution is None else self._resolution.plain(),

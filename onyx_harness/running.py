@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ from harness.campaign.errors import CampaignError
 from harness.campaign.guarded_engine import GuardedEngine
 from harness.campaign.inputs_cache import read_only
 from harness.campaign.options import count
+from harness.campaign.phase_report import combined
 from harness.campaign.preflight import device_refusal, memory_refusal, refusal, whole_run_refusal
-from harness.campaign.problem import Problem, inputs_of
+from harness.campaign.problem import Problem, first_phase, inputs_of
 from harness.campaign.resolution import Resolution, hint, resolve
 from harness.contract import (
     Device,
@@ -96,7 +97,8 @@ def run(
     with phases("open"):
         given = as_graph(graph, **(graph_options or {}))
     problem = _problem(request, given, features, max_supersteps, inputs, target, phases)
-    for step in edge_steps(problem.program) if validate else ():
+    steps = [step for phase in (problem.program, *problem.later) for step in edge_steps(phase)]
+    for step in steps if validate else ():
         raise CampaignError(
             f"validate=True: {step.name} updates both ends of edges in place, so answers depend on their order; "
             "compare() and sweep() check it in the engine's own order"
@@ -105,14 +107,29 @@ def run(
     refused = refusal(spec, cell) or device_refusal(target)
     if refused:
         raise Unsupported(refused)
-    with short_spins():
-        with phases("resolve"):
-            cell, resolution, needed = _resolved(spec, cell, problem)
-        answers, statistics, resolved = _solve(spec, cell, problem, array, phases)
-    validation = _validated(problem, answers, statistics, phases) if validate else None
-    return Result(
-        given, answers, statistics, phases.seconds, resolved, validation, spec, cell, problem, resolution, needed
-    )
+    solved = []
+    while True:
+        with short_spins():
+            solved.append(_solve(spec, cell, problem, "numpy" if problem.later else array, phases))
+        if validate:
+            solved[-1] = dataclasses.replace(solved[-1], validation=_validated(problem, solved[-1], phases))
+        if not problem.later:
+            break
+        problem = problem.after(solved[-1].answers)
+    return _result(given, spec, cell, problem, solved, array, phases)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Solved:
+    """The run of one phase: the cell under the schedule that ran, the resolved options, and the bytes needed."""
+
+    answers: dict[str, Any]
+    statistics: RunStatistics
+    options: dict[str, Any]
+    cell: Cell
+    resolution: Resolution | None
+    needed: Yes
+    validation: dict[str, Any] | None = None
 
 
 def _problem(
@@ -129,8 +146,8 @@ def _problem(
         inputs = read_only(inputs_of(algorithm, program, graph, k))
         if arrays:
             inputs = with_arrays(program, graph, k, inputs, arrays, device, phases)
-    limit = program.max_supersteps if max_supersteps is None else count("max_supersteps", max_supersteps)
-    return Problem(algorithm, program, given.graph, graph, inputs, k, limit, "", {})
+    limit = None if max_supersteps is None else count("max_supersteps", max_supersteps)
+    return first_phase(Problem(algorithm, program, given.graph, graph, inputs, k, 0, "", {}, limit=limit))
 
 
 def _features(given: int | None, algorithm: Algorithm, graph: NamedGraph) -> int:
@@ -223,10 +240,10 @@ def _check_array(array: str, device: Device) -> None:
     require(array, f"array={array!r}")
 
 
-def _solve(
-    spec: EngineSpec, cell: Cell, problem: Problem, array: str, phases: Phases
-) -> tuple[dict[str, Any], RunStatistics, dict[str, Any]]:
-    """Return the answers, the statistics and the resolved schedule; the engine is closed in any case."""
+def _solve(spec: EngineSpec, cell: Cell, problem: Problem, array: str, phases: Phases) -> _Solved:
+    """Run one phase under a schedule that the engine accepts; the engine is closed in any case."""
+    with phases("resolve"):
+        cell, resolution, needed = _resolved(spec, cell, problem)
     made = load(spec.factory)(schedule_from_options(spec, cell.schedule))
     stays = cell.device.kind == "cuda" and array != "numpy"
     if type(made).device_values is Engine.device_values and (stays or devices_in(problem.inputs)):
@@ -240,12 +257,34 @@ def _solve(
         with phases("reset"):
             engine.reset(problem.inputs)
         seconds, statistics = engine.timed_run(problem.max_supersteps)
-        phases.seconds["solve"] = seconds
+        phases.seconds["solve"] = phases.seconds.get("solve", 0.0) + seconds
         with phases("device_copy" if stays else "download"):
             answers = {name: _answer(engine, spec, name, array, stays=stays) for name in problem.program.outputs}
-        return answers, statistics, engine.resolved_options()
+        return _Solved(answers, statistics, dict(engine.resolved_options()), cell, resolution, needed)
     finally:
         engine.close()
+
+
+def _result(
+    given: NamedGraph, spec: EngineSpec, cell: Cell, last: Problem, solved: Sequence[_Solved], array: str,
+    phases: Phases,
+) -> Result:  # fmt: skip
+    """Return the result of a run of all phases; ``last``: the problem of the last one."""
+    carried = {name: as_library(np.array(values), array) for name, values in last.carried.items()}
+    told = combined([
+        {
+            "settled": one.statistics.settled, "supersteps": one.statistics.supersteps, "schedule": one.options,
+            "validation": one.validation, "resolution": one.resolution,
+        }
+        for one in solved
+    ])  # fmt: skip
+    transfers = solved[-1].statistics.transfers if len(solved) == 1 else None
+    statistics = RunStatistics(told["settled"], told["supersteps"], transfers)
+    needed = Yes(max(one.needed.bytes_needed for one in solved), max(one.needed.host_bytes for one in solved))
+    return Result(
+        given, {**carried, **solved[-1].answers}, statistics, phases.seconds, told["schedule"], told.get("validation"),
+        spec, solved[-1].cell, last, told.get("resolution"), needed,
+    )  # fmt: skip
 
 
 def _answer(engine: GuardedEngine, spec: EngineSpec, name: str, array: str, *, stays: bool) -> Any:
@@ -258,18 +297,16 @@ def _answer(engine: GuardedEngine, spec: EngineSpec, name: str, array: str, *, s
     return as_library(found, array)
 
 
-def _validated(
-    problem: Problem, answers: Mapping[str, Any], statistics: RunStatistics, phases: Phases
-) -> dict[str, Any]:
+def _validated(problem: Problem, solved: _Solved, phases: Phases) -> dict[str, Any]:
     """Return the comparison with the expected answer. Raises WrongAnswer."""
     from harness.language.converged import answer_at_limit, fixed_point
     from harness.language.validation import compare
 
     with phases("validate"):
         posed = (problem.program, problem.graph, problem.features, on_host(problem.inputs), problem.max_supersteps)
-        hosted = {name: host_copy(values) for name, values in answers.items()}
+        hosted = {name: host_copy(values) for name, values in solved.answers.items()}
         expected = None
-        if statistics.settled:
+        if solved.statistics.settled and not problem.several_phases:
             expected = problem.algorithm.settled_answer(problem.graph, problem.features)
         if expected is None and problem.program.control.tolerance is not None:
             expected = fixed_point(*posed)

@@ -67,10 +67,16 @@ def target_of(cell: Cell, problem: Problem) -> Answer | None:
     """Return the converged float64 answer; None if time to equal accuracy is undefined or not requested.
 
     It is defined for programs that converge to a tolerance and may run until they do. It is undefined if the cell
-    limits the supersteps, and for warm runs.
+    limits the supersteps, for warm runs, and for programs of several phases.
     """
     control = problem.program.control
-    if not cell.measure.accuracy or cell.validate is not True or problem.start is not None or problem.by_residual:
+    if (
+        problem.several_phases
+        or not cell.measure.accuracy
+        or cell.validate is not True
+        or problem.start is not None
+        or problem.by_residual
+    ):
         return None
     if not control.settles or control.tolerance is None or problem.max_supersteps < problem.program.max_supersteps:
         return None

@@ -38,13 +38,14 @@ def checked_save(value: Any) -> str:
 
 
 def save_answer(folder: Path, kind: str, program: Program, graph: Graph, values: Mapping[str, NDArray[Any]]) -> None:
-    """Write the outputs of a right answer into a folder; ``graph`` is the one that the program ran on.
+    """Write the outputs of all phases of a right answer into a folder; ``graph`` is the one that the program ran on.
 
     ``answer.npz`` has every output by name, in the shape that the program declares, and ``vertex``, the name of each
     vertex, if the vertices have names. With ``kind`` "answer", ``answer.parquet`` has one row per vertex and
     ``answer_edges.parquet`` one row per edge, if there are such outputs; `columns_of` names the columns.
     """
-    outputs = {name: np.asarray(values[name]) for name in program.outputs}
+    declared = program.answers
+    outputs = {name: np.asarray(values[name]) for name in declared}
     names = graph.vertex_names
     named = {} if names is None or "vertex" in outputs else {"vertex": names}
     np.savez(folder / ARRAYS_FILE, allow_pickle=False, **named, **outputs)
@@ -53,7 +54,7 @@ def save_answer(folder: Path, kind: str, program: Program, graph: Graph, values:
     from harness.records.tables import write_table
 
     for place, file in _TABLES.items():
-        chosen = {name: array for name, array in outputs.items() if program.properties[name].place == place}
+        chosen = {name: array for name, array in outputs.items() if declared[name].place == place}
         if chosen:
             ends = _vertices(graph) if place == "vertex" else _edges(graph)
             parts = {column: part for name, array in chosen.items() for column, part in columns_of(name, array)}

@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -22,7 +23,8 @@ from harness.campaign.engine_work import with_engine
 from harness.campaign.errors import CampaignError
 from harness.campaign.guarded_engine import GuardedEngine
 from harness.campaign.lock import device_holder, share_until_end
-from harness.campaign.preflight import device_refusal, profiler_refusal, refusal
+from harness.campaign.phase_report import PhaseReport
+from harness.campaign.preflight import device_refusal, one_phase_only, profiler_refusal, refusal
 from harness.campaign.reference_process import Referee
 from harness.campaign.solved import Solved
 from harness.contract import EngineSpec, Phases, Unsupported
@@ -99,12 +101,29 @@ def _run(cell: Cell, report: ChildReport, folder: Path, memory_bytes: int, phase
     problem = _problem(cell, registry, referee, report, phases)
     if problem is None:
         return
+    if not problem.later:
+        _phase(spec, cell, problem, report, phases, memory_bytes, folder)
+        return
+    of_phases = PhaseReport(report, 1 + len(problem.later))
+    while solved := _phase(spec, cell, problem, of_phases, phases, memory_bytes, folder):
+        if not problem.later:
+            return
+        following = _fitting(of_phases, partial(problem.after, solved.values))
+        if following is None:
+            return
+        problem = following
+        of_phases.next_phase()
+
+
+def _phase(
+    spec: EngineSpec, cell: Cell, problem: Problem, report: ChildReport, phases: Phases, memory_bytes: int, folder: Path
+) -> Solved | None:
+    """Run a problem under the cell's schedule, or the nearest one that runs; None if its outcome is not ok."""
     try:
-        _measure(spec, cell, problem, report, phases, memory_bytes, folder)
+        return _measure(spec, cell, problem, report, phases, memory_bytes, folder)
     except Unsupported as refused:
         resolved = _resolved(spec, cell, problem, str(refused), report, phases)
-        if resolved is not None:
-            _measure(spec, resolved, problem, report, phases, memory_bytes, folder)
+        return None if resolved is None else _measure(spec, resolved, problem, report, phases, memory_bytes, folder)
 
 
 def _resolved(
@@ -127,20 +146,21 @@ def _resolved(
 
 def _measure(
     spec: EngineSpec, cell: Cell, problem: Problem, report: ChildReport, phases: Phases, memory_bytes: int, folder: Path
-) -> None:
-    """Run a problem and validate the answer. Raises Unsupported if the engine refuses it."""
+) -> Solved | None:
+    """Run a problem and validate the answer; None if it is not ok. Raises Unsupported if the engine refuses it."""
     if cell.warm is not None:
         changed = _changed(spec, cell, cell.warm, problem, report, phases, memory_bytes)
         if changed is None:
-            return
+            return None
         problem = changed
     solved = _solve(spec, cell, problem, report, phases, memory_bytes, folder)
     if solved is not None and cell.memory != "off":
         _count_memory(spec, cell, problem, report, phases, folder)
-    if solved is not None:
-        from harness.campaign.judgement import judge
+    if solved is None:
+        return None
+    from harness.campaign.judgement import judge
 
-        _fitting(report, lambda: judge(cell, problem, solved, report, phases, folder))
+    return solved if _fitting(report, lambda: judge(cell, problem, solved, report, phases, folder)) else None
 
 
 def _problem(cell: Cell, registry: Registry, referee: Referee, report: ChildReport, phases: Phases) -> Problem | None:
@@ -152,6 +172,10 @@ def _problem(cell: Cell, registry: Registry, referee: Referee, report: ChildRepo
     if problem is None:
         return None
     report.tell(**problem.record_fields, phases=phases.seconds)
+    refused = one_phase_only(cell) if problem.later else ""
+    if refused:
+        report.end(Outcome.INVALID_INPUT, f"{problem.program.name} has several phases: {refused}")
+        return None
     reason = not_sampled(problem) if cell.validate == SAMPLED else ""
     if reason:
         report.end(Outcome.INVALID_INPUT, f"validate={SAMPLED}: {reason}; give validate=true or false")
@@ -316,8 +340,9 @@ def _tell_schedule(engine: GuardedEngine, problem: Problem, report: ChildReport,
 
     report.tell(schedule=engine.resolved_options())
     explanation = f"{explain_program(problem.program)}\n\n{engine.explain()}\n"
+    phase = len(problem.program.phases)
     with keeping(report):
-        (folder / "explain.txt").write_text(explanation, encoding="utf-8")
+        (folder / f"explain{f'-{phase}' if phase > 1 else ''}.txt").write_text(explanation, encoding="utf-8")
 
 
 def _count_memory(

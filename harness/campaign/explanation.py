@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import hydra
@@ -43,13 +44,15 @@ def explanation(overrides: Sequence[str]) -> str:
     registry = load_plugins(settings["plugins"]["block"])
     cell = resolve_cell(settings, registry)
     problem = set_problem(cell, registry, ChildReport(io.BytesIO()), Phases())
-    program = explain_program(problem.program)
+    phases = [problem, *(replace(problem, program=phase) for phase in problem.later)]
+    program = "\n\n".join(explain_program(phase.program) for phase in phases)
     spec = registry.engine(cell.engine)
     refused = refusal(spec, cell)
     if refused:
         return f"{program}\n\n{cell.labels['engine']}: unsupported: {refused}"
     try:
-        return f"{program}\n\n{_described(spec, cell, problem)}"
+        described = "\n\n".join(_described(spec, cell, phase) for phase in phases)
+        return f"{program}\n\n{described}"
     except MalformedAnswer as error:
         raise CampaignError(f"engine {cell.engine!r}: {error}") from error
 

@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from harness.campaign.solved import Solved
 
 
-def judge(cell: Cell, problem: Problem, solved: Solved, report: ChildReport, phases: Phases, folder: Path) -> None:
-    """Validate and rate the values, and write the artefacts; the report receives the outcome."""
+def judge(cell: Cell, problem: Problem, solved: Solved, report: ChildReport, phases: Phases, folder: Path) -> bool:
+    """Validate the values; after the last phase rate them, and write the artefacts.
+
+    Return whether the outcome, which the report receives, is ok.
+    """
     values, settled = solved.values, solved.settled
     report.stage("validate")
     with phases("validate"):
@@ -36,18 +39,19 @@ def judge(cell: Cell, problem: Problem, solved: Solved, report: ChildReport, pha
         if outcome is Outcome.OK:
             outcome, reason = scrutinize(cell, problem, values, solved.evidence, solved.sample, solved.ordered)
     report.tell(**told, phases=phases.seconds)
-    if (
-        outcome is Outcome.OK and problem.start is None
-    ):  # metrics use the given graph, so they do not apply to an answer after the change
+    answers = {**problem.carried, **values}
+    ended = outcome is Outcome.OK and not problem.later
+    if ended and problem.start is None:  # metrics use the given graph, so not for an answer after the change
         report.stage("rate")
-        fault = _rate(problem, values, report, folder, settled=settled)
+        fault = _rate(problem, answers, report, folder, settled=settled)
         if fault:
             outcome, reason = Outcome.INVALID_INPUT, f"algorithm {cell.algorithm!r}: {fault}"
-    if outcome is Outcome.OK and cell.save != NONE:
+    if ended and outcome is Outcome.OK and cell.save != NONE:
         report.stage("save the answer")
         with keeping(report):
-            save_answer(folder, cell.save, problem.program, problem.graph, values)
+            save_answer(folder, cell.save, problem.program, problem.graph, answers)
     report.end(outcome, reason)
+    return outcome is Outcome.OK
 
 
 def _rate(

@@ -36,6 +36,13 @@ def whole_run_refusal(engine: Engine, cell: Cell, problem: Problem) -> str:
     return ""
 
 
+def one_phase_only(cell: Cell) -> str:
+    """Return what a cell requests that exists only for programs of one phase; empty if there is nothing."""
+    if cell.warm is not None:
+        return "warm runs need a program of one phase"
+    return "memory transactions are counted for programs of one phase" if cell.memory != "off" else ""
+
+
 def device_refusal(device: Device) -> str:
     """Return why the device is unavailable; empty if it is available.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from harness.campaign.cell import Cell, digest, load
@@ -17,12 +17,15 @@ from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, Pro
 from harness.language.errors import authored
 from harness.language.evaluation import concrete
 from harness.language.initial_state import check_inputs, note_checked
+from harness.language.phase_inputs import check_given, inputs_after, inputs_of_phase
 from harness.language.program import Property
 from harness.language.results_once import with_results
 from harness.language.warm import WarmStart, kept_properties
 from harness.plugins import Registry
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from harness.graph import Graph
 
 Kind: TypeAlias = Literal["reference", "settled", "converged", "warm", "varied", "sweeps"]  # of a reference
@@ -31,13 +34,14 @@ Compute: TypeAlias = Callable[["Problem", Kind], None]
 
 @dataclass(frozen=True)
 class Problem:
-    """A program with its graph and inputs.
+    """A program, or one phase of it, with its graph and inputs.
 
     ``given``: the graph that the cell names. ``graph``: the graph that the algorithm derives from it and runs on.
     ``key``: the hash of everything that the answer depends on. ``record_fields``: the fields of a record that describe
     the problem. ``start``: the start of a warm run. ``by_residual``: the answer of a warm run is one of several fixed
     points, and is compared with its own next superstep. ``compute`` puts a reference into the cache; None: this process
-    computes it.
+    computes it. ``later``: the phases after this one. ``all_inputs``: those of all phases, as far as they exist; None:
+    ``inputs``. ``limit``: the requested limit of supersteps of each phase.
     """
 
     algorithm: Algorithm
@@ -52,6 +56,32 @@ class Problem:
     start: WarmStart | None = None
     by_residual: bool = False
     compute: Compute | None = None
+    later: tuple[Program, ...] = ()
+    all_inputs: Inputs | None = None
+    limit: int | None = None
+
+    @property
+    def several_phases(self) -> bool:
+        """Whether this is one of several phases."""
+        return bool(self.later) or self.program.earlier is not None
+
+    @property
+    def carried(self) -> dict[str, NDArray[Any]]:
+        """The outputs of the phases before this one, which are inputs of it."""
+        names = [name for phase in self.program.phases[:-1] for name in phase.outputs]
+        return {name: (self.all_inputs or self.inputs).properties[name] for name in names}
+
+    def after(self, values: Mapping[str, NDArray[Any]]) -> Problem:
+        """Return the problem of the next phase; ``values``: the outputs of this one. Raises InvalidInput."""
+        phase, *later = self.later
+        found = inputs_after(phase, self.graph, self.features, self.all_inputs or self.inputs, values)
+        every, inputs_hash = with_hash(read_only(found))
+        inputs = inputs_of_phase(phase, every)
+        check_inputs(phase, self.graph, self.features, inputs)
+        return replace(
+            self, program=phase, inputs=inputs, key=digest([self.key, phase.fingerprint, inputs_hash])[:32],
+            max_supersteps=limits_of(phase, self.limit)[-1], later=tuple(later), all_inputs=every,
+        )  # fmt: skip
 
     @property
     def validated(self) -> tuple[str, ...]:
@@ -103,9 +133,9 @@ def set_problem(
         def make() -> Inputs:
             return inputs_of(algorithm, program, graph, features)
 
-        inputs, inputs_hash = with_hash(read_only(make())) if make_again else inputs_for(asked, make)
-        note_checked(program, inputs)  # before they were stored, or now
-    max_supersteps = cell.max_supersteps or program.max_supersteps
+        every, inputs_hash = with_hash(read_only(make())) if make_again else inputs_for(asked, make)
+        note_checked(program.phases[0], every)  # before they were stored, or now
+    max_supersteps = sum(limits_of(program, cell.max_supersteps))
     parts = [program.fingerprint, given.content_hash, maker, features, inputs_hash, max_supersteps]
     key = digest(parts)[:32]
     told = {
@@ -117,9 +147,37 @@ def set_problem(
             "edges": graph.num_edges,
             "content_hash": given.content_hash,
         },
-        "program": {"fingerprint": program.fingerprint, "bound": program.bound, "max_supersteps": max_supersteps},
+        "program": {
+            "fingerprint": program.fingerprint,
+            "bound": max(phase.bound for phase in program.phases),
+            "max_supersteps": max_supersteps,
+        },
     }
-    return Problem(algorithm, program, given, graph, inputs, features, max_supersteps, key, told)
+    return first_phase(
+        Problem(algorithm, program, given, graph, every, features, 0, key, told, limit=cell.max_supersteps)
+    )
+
+
+def first_phase(problem: Problem) -> Problem:
+    """Return the problem of the first phase of a problem that has the program and the inputs of all phases."""
+    first, *later = problem.program.phases
+    most = limits_of(problem.program, problem.limit)[0]
+    if not later:
+        return replace(problem, max_supersteps=most)
+    inputs = inputs_of_phase(first, problem.inputs)
+    return replace(
+        problem, program=first, inputs=inputs, max_supersteps=most, later=tuple(later), all_inputs=problem.inputs
+    )
+
+
+def limits_of(program: Program, given: int | None) -> list[int]:
+    """Return how many supersteps each phase of a program may run.
+
+    ``given``: the requested limit; None: the program's own. A request can lower the limits of several phases only.
+    """
+    if program.earlier is None:
+        return [given or program.max_supersteps]
+    return [min(given or phase.max_supersteps, phase.max_supersteps) for phase in program.phases]
 
 
 def identity(key: str, cell: Cell) -> str:
@@ -131,9 +189,9 @@ def inputs_of(algorithm: Algorithm, program: Program, graph: Graph, features: in
     """Return the inputs of a run, checked. Raises InvalidInput."""
     with authored(f"{algorithm.name}.inputs", InvalidInput):
         inputs = algorithm.inputs(graph, features)
-    if program.setup:
-        inputs = with_results(program, graph, features, inputs)
-    check_inputs(program, graph, features, inputs)
+    if program.phases[0].setup:
+        inputs = with_results(program.phases[0], graph, features, inputs)
+    check_given(program, graph, features, inputs)
     return inputs
 
 

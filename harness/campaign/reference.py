@@ -63,8 +63,8 @@ def expected(problem: Problem, *, settled: bool) -> Answer:
 
 
 def library_answer(problem: Problem) -> Answer | None:
-    """Return the answer of a settled run by the algorithm's own method; None if there is none."""
-    if type(problem.algorithm).settled_answer is Algorithm.settled_answer:
+    """Return the answer of a settled run by the algorithm's own method; None if there is none, or for a phase."""
+    if problem.several_phases or type(problem.algorithm).settled_answer is Algorithm.settled_answer:
         return None
     return _kept(problem, "settled")
 

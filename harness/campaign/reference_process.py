@@ -6,15 +6,19 @@ forks it from itself, a process that has imported the harness, and no engine or 
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import resource
 import subprocess
 import sys
 import traceback
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
 
 from harness.cache import CacheError
 from harness.campaign.cell import Cell
@@ -26,6 +30,8 @@ from harness.plain_text import describe_error
 from harness.plugins import load_plugins
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from harness.campaign.problem import Kind, Problem
 
 _MODULE = "harness.campaign.reference_process"
@@ -50,8 +56,12 @@ class Referee:
         Raises CampaignError if it cannot be computed, MemoryError or CacheError if memory or disk space is
         insufficient.
         """
-        request = {"cell": self._cell, "key": problem.key, "kind": kind, "data_bytes": self._data_bytes}
+        request = {
+            "cell": self._cell, "key": problem.key, "kind": kind, "phase": len(problem.program.phases),
+            "data_bytes": self._data_bytes,
+        }  # fmt: skip
         with _memory_file(json.dumps(request)) as given, _memory_file() as printed:
+            _append(given, problem.carried)
             status = run_beside(_MODULE, given.fileno(), printed.fileno())
             if status is None:
                 status = self._start(given, printed)
@@ -76,19 +86,38 @@ class Referee:
 
 
 def _memory_file(text: str = "") -> BinaryIO:
-    """Return a file in memory with a text."""
+    """Return a file in memory with a line of text."""
     file = os.fdopen(os.memfd_create("reference"), "wb+")
-    file.write(text.encode())
+    if text:
+        file.write(f"{text}\n".encode())
     file.seek(0)
     return file
 
 
+def _append(file: BinaryIO, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Append arrays to the line of a file in memory, and rewind it."""
+    file.seek(0, os.SEEK_END)
+    if arrays:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+    file.seek(0)
+
+
+def _appended(file: BinaryIO) -> dict[str, NDArray[Any]]:
+    """Return the arrays after the line of a file that has been read."""
+    rest = io.BytesIO(file.read())
+    if not rest.getbuffer().nbytes:
+        return {}
+    with np.load(rest, allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
 def main() -> int:
     """Compute the reference of the request and put it into the cache; the exit status reports the result."""
-    request = json.load(sys.stdin)
+    request = json.loads(sys.stdin.buffer.readline())
+    carried = _appended(sys.stdin.buffer)
     resource.setrlimit(resource.RLIMIT_DATA, tuple(request["data_bytes"]))  # of the cell
     try:
-        _compute(Cell.from_plain(request["cell"]), request["key"], request["kind"])
+        _compute(Cell.from_plain(request["cell"]), request["key"], request["kind"], request["phase"], carried)
     except CacheError as error:
         return _fail(error, str(error), _NO_ROOM)
     except MemoryError as error:
@@ -98,13 +127,16 @@ def main() -> int:
     return 0
 
 
-def _compute(cell: Cell, key: str, kind: Kind) -> None:
+def _compute(cell: Cell, key: str, kind: Kind, phase: int, carried: Mapping[str, NDArray[Any]]) -> None:
+    """Compute an answer to phase ``phase`` (from 1) of a cell; ``carried``: the outputs of the phases before it."""
     from harness.campaign.problem import set_problem
     from harness.campaign.reference import compute, compute_if_free
     from harness.campaign.warm_cell import changed_graph, changed_key
 
     with Path(os.devnull).open("wb", buffering=0) as nowhere:
         problem = set_problem(cell, load_plugins(cell.block), ChildReport(nowhere), Phases(), make_again=True)
+    for _ in range(phase - 1):
+        problem = problem.after(carried)
     if cell.warm is not None and key != problem.key:
         graph, inputs = changed_graph(problem, cell.warm)
         problem = replace(problem, graph=graph, inputs=inputs, key=changed_key(problem, cell.warm))

@@ -92,8 +92,8 @@ class Checked:
 
 
 def not_sampled(problem: Problem) -> str:
-    """Return why supersteps of a problem cannot be checked on a sample; empty if they can."""
-    return superstep_not_sampled(problem.program)
+    """Return why supersteps of a problem, or of its later phases, cannot be checked on a sample; empty if they can."""
+    return next(filter(None, map(superstep_not_sampled, (problem.program, *problem.later))), "")
 
 
 def sample_for(cell: Cell, problem: Problem, report: ChildReport, phases: Phases) -> Sample | None:

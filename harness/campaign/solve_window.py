@@ -1,7 +1,8 @@
 """The duration of the timed runs by the system's clock, for comparison with the clock of the cell's process.
 
-The cell's process creates a file when the stage begins and another when it ends. Their modification times come from the
-kernel, so an engine that manipulates the clocks of its own process does not change them.
+The cell's process creates a file when the stage begins and another when it ends, for each phase of the program. Their
+modification times come from the kernel, so an engine that manipulates the clocks of its own process does not change
+them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from harness import clock
 from harness.campaign.child_report import ChildReport, keeping
 
 FIELD = "solve_window"  # of a report: seconds by the process's clock
-_BEGAN, _ENDED = ".solve-began", ".solve-ended"
+_BEGAN, _ENDED = ".solve-began-", ".solve-ended-"  # and the number of the phase, from 0
 # Modification times have a granularity of up to 10 ms, and a busy system delays the code between the two clocks.
 _LEAST_S, _SHARE = 0.1, 0.05
 
@@ -24,14 +25,20 @@ _LEAST_S, _SHARE = 0.1, 0.05
 @contextmanager
 def solve_window(report: ChildReport, folder: Path) -> Iterator[None]:
     """Mark the beginning and the end of the stage in ``folder``'s parent, and record its duration."""
+    number = _windows(folder.parent)
     with keeping(report):
-        (folder.parent / _BEGAN).touch()
+        (folder.parent / f"{_BEGAN}{number}").touch()
     began = clock.perf_counter()
     yield
     seconds = clock.perf_counter() - began
     with keeping(report):
-        (folder.parent / _ENDED).touch()
+        (folder.parent / f"{_ENDED}{number}").touch()
     report.tell(**{FIELD: seconds})
+
+
+def _windows(folder: Path) -> int:
+    """Return how many windows are marked in a folder."""
+    return sum(1 for _ in folder.glob(f"{_BEGAN}*"))
 
 
 def system_offset() -> float:
@@ -48,8 +55,11 @@ def wrong_clock(fields: Mapping[str, Any], folder: Path, offset_before: float) -
     told, solve = fields.get(FIELD), fields.get("solve")
     if not isinstance(told, float) or not solve or abs(system_offset() - offset_before) > _LEAST_S / 2:
         return ""
+    windows = range(_windows(folder))
     try:
-        began, ended = ((folder / name).stat().st_mtime_ns for name in (_BEGAN, _ENDED))
+        began, ended = (
+            sum((folder / f"{mark}{number}").stat().st_mtime_ns for number in windows) for mark in (_BEGAN, _ENDED)
+        )
     except OSError:
         return ""
     wall = (ended - began) / 1e9

@@ -11,13 +11,15 @@ from harness.language.wellformed import check_name
 class Declarations(dict[str, Property]):
     """Properties by name: built-in ones, declared ones, and temporaries that stages write.
 
-    ``once``: the temporaries that stages which run once have written; they may be the start of others.
+    ``once``: the temporaries that stages which run once have written; they may be the start of others. ``ended``: names
+    of earlier phases that are no longer known.
     """
 
     def __init__(self) -> None:
         super().__init__({name: Property(name, "vertex", (), role="builtin") for name in BUILTIN_VERTEX})
         self.update({name: Property(name, "graph", (), role="builtin") for name in BUILTIN_GRAPH})
-        self.once: set[str] = set()  # results of stages that run once
+        self.once: set[str] = set()
+        self.ended: set[str] = set()
 
     def declare(
         self, name: str, place: Place, shape: Shape | Dimension, dtype: type, start: str | float | None,

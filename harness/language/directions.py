@@ -23,12 +23,12 @@ ALONG: Final[tuple[Along, ...]] = ("in", "out")
 _OTHER_END: Final = {"src": "dst", "dst": "src"}
 
 
-def on_both_directions(stages: Sequence[Stage], outward: Collection[int]) -> list[Stage]:
+def on_both_directions(stages: Sequence[Stage], outward: Collection[int], out_name: str) -> list[Stage]:
     """Return the stages for the graph of both directions; ``outward``: positions of the reductions over out-edges.
 
-    Raises LanguageError for a stage or a value that has another meaning on that graph.
+    ``out_name``: one of these, or one of another phase. Raises LanguageError for a stage or a value that has another
+    meaning on that graph.
     """
-    out_name = next(stages[at].name for at in outward)
     for stage in stages:
         _check(stage, out_name)
     return [_directed(s, at in outward) if isinstance(s, EdgeReduce) else s for at, s in enumerate(stages)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -39,16 +39,19 @@ def initial_values(
     }
 
 
-def check_inputs(program: Program, graph: Graph, features: int, inputs: Inputs) -> None:
+def check_inputs(
+    program: Program, graph: Graph, features: int, inputs: Inputs, made: Container[str] = ()
+) -> None:  # fmt: skip
     """Check every input of a run for presence, shape, kind, NaN and sign, before any engine reads it.
 
-    Raises InvalidInput that names the property, the value found and the requirement.
+    ``made``: names of inputs that do not exist yet. Raises InvalidInput that names the property, the value found and
+    the requirement.
     """
     if not isinstance(inputs, Inputs):
         raise InvalidInput(f"inputs() of {program.name} returned {type(inputs).__name__}; it must return Inputs(...)")
     start = Start(program, graph, features, inputs, {})
     for prop in program.properties.values():
-        if prop.role == "input":
+        if prop.role == "input" and prop.name not in made:
             start.of(prop)
 
 

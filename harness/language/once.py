@@ -27,16 +27,19 @@ class Once:
 Recorded: TypeAlias = tuple[list[Stage], list[int]]  # stages, and the positions of the reductions over out-edges
 
 
-def separated(once: Recorded, every: Recorded, properties: Declarations) -> tuple[list[Stage], list[Stage]]:
+def separated(
+    once: Recorded, every: Recorded, properties: Declarations, over_out_edges: str
+) -> tuple[list[Stage], list[Stage]]:
     """Return the stages that run once and those of every superstep, checked and in their final form.
 
-    Raises LanguageError for a stage that cannot be where it is.
+    ``over_out_edges``: the name of a stage of any phase that reduces over out-edges; empty if there is none. Raises
+    LanguageError for a stage that cannot be where it is.
     """
     setup, stages = once[0], every[0]
     outward = [*once[1], *(len(setup) + at for at in every[1])]
-    if outward:
+    if over_out_edges:
         properties.declare(FORWARD, "edge", (), bool, None)
-        both = on_both_directions([*setup, *stages], outward)
+        both = on_both_directions([*setup, *stages], outward, over_out_edges)
         setup, stages = both[: len(setup)], both[len(setup) :]
     become_inputs(setup, stages, properties)
     return setup, stages

@@ -196,7 +196,8 @@ class Program:
     """A traced algorithm.
 
     ``parameters`` maps run-time parameters to their values at tracing. ``setup``: stages that run once, before the
-    first superstep (:mod:`harness.language.once`); their results are inputs.
+    first superstep (:mod:`harness.language.once`); their results are inputs. ``earlier``: the phase that runs before
+    this one (:mod:`harness.language.phases`); its outputs are inputs.
     """
 
     name: str
@@ -206,10 +207,21 @@ class Program:
     results: tuple[Output, ...]
     parameters: Mapping[str, float]
     setup: tuple[Stage, ...] = ()
+    earlier: Program | None = None
+
+    @property
+    def phases(self) -> tuple[Program, ...]:
+        """The phases in the order in which they run; this program is the last one."""
+        return (*(self.earlier.phases if self.earlier is not None else ()), self)
+
+    @property
+    def answers(self) -> dict[str, Property]:
+        """The outputs of all phases, by name."""
+        return {name: phase.properties[name] for phase in self.phases for name in phase.outputs}
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the properties to validate."""
+        """Names of the properties to validate, of this phase."""
         return tuple(result.name for result in self.results)
 
     @property
@@ -231,7 +243,9 @@ class Program:
     def serialise(self) -> dict[str, Any]:
         """Return plain data that determines the program up to run-time parameter values."""
         once = {"setup": [_serialise_stage(stage) for stage in self.setup]} if self.setup else {}
+        before = {"earlier": self.earlier.serialise()} if self.earlier is not None else {}
         return {
+            **before,
             **once,
             "name": self.name,
             "properties": [_serialise_property(prop) for prop in self.properties.values()],
@@ -273,8 +287,8 @@ def reads(stage_or_expression: Stage | Expression) -> Iterator[tuple[str, str]]:
 
 
 def describe(program: Program) -> str:
-    """Return the program as text: properties, stages in order, control."""
-    lines = [f"program {program.name}"]
+    """Return the program, or one phase of it, as text: properties, stages in order, control."""
+    lines = [f"program {program.name}{_phase(program)}"]
     for prop in program.properties.values():
         if prop.role != "builtin":
             start = f", start {prop.start}" if prop.start is not None else ""
@@ -291,6 +305,11 @@ def describe(program: Program) -> str:
     lines.append(f"  supersteps: {rule}{', alternating sides' if control.alternate else ''}")
     lines += [f"  output {result.name}, relative error at most {result.bound:g}" for result in program.results]
     return "\n".join(lines)
+
+
+def _phase(program: Program) -> str:
+    """Return which phase of several a program is, for its title."""
+    return f", phase {len(program.phases)}" if program.earlier is not None else ""
 
 
 def _describe_stage(stage: Stage) -> list[str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
 
 from harness.language.declarations import Declarations
 from harness.language.errors import LanguageError
 from harness.language.expressions import Expression, read
-from harness.language.program import SUPERSTEP, Place, Property
+from harness.language.program import SUPERSTEP, Place
 
 PLACE_OF_ARGUMENT: dict[str, Place] = {
     "src": "vertex", "dst": "vertex", "v": "vertex", "edge": "edge", "graph": "graph"
@@ -21,7 +20,7 @@ _ARGUMENTS_OF_PLACE: dict[Place, str] = {"vertex": "src, dst or v", "edge": "edg
 class Reader:
     """A symbolic argument: ``src.lp`` is the expression that reads property lp of the source."""
 
-    def __init__(self, space: str, place: Place, properties: Mapping[str, Property]) -> None:
+    def __init__(self, space: str, place: Place, properties: Declarations) -> None:
         self._space, self._place, self._properties = space, place, properties
 
     def __getattr__(self, name: str) -> Expression:
@@ -33,6 +32,8 @@ class Reader:
             close = difflib.get_close_matches(name, names, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"available: {', '.join(sorted(names)) or 'none'}."
             spelt = "edge.reverse" if self._space == "reverse" else self._space
+            if prop is None and name in self._properties.ended:
+                hint = "it is not an output of its phase, so that later phases do not know it; add p.output() there."
             raise LanguageError(
                 f"{spelt}.{name}: no {self._place} property {name!r} is known here; {hint}"
                 if prop is None
@@ -50,13 +51,9 @@ class Reader:
 class GraphReader(Reader):
     """The symbolic graph; ``graph.superstep`` is the number of the superstep, from 0 in every run."""
 
-    def __init__(self, space: str, place: Place, properties: Declarations) -> None:
-        super().__init__(space, place, properties)
-        self._declarations = properties
-
     @property
     def superstep(self) -> Expression:
-        self._declarations.read_superstep()
+        self._properties.read_superstep()
         return read("graph", SUPERSTEP, (), "float")
 
 

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
+from harness.language.assembly import assembled
 from harness.language.control import ControlRecorder
-from harness.language.criterion import Criterion
 from harness.language.declarations import Declarations
 from harness.language.directions import ALONG, Along
 from harness.language.edge_steps import edge_step
 from harness.language.errors import LanguageError, SourceLine
-from harness.language.evaluation import Evaluator
-from harness.language.expressions import Dimension, Expression, Shape, _operand, read, walk
+from harness.language.expressions import Dimension, Expression, Shape, _operand, read
 from harness.language.once import Once, separated
 from harness.language.operators import where
+from harness.language.phases import declared_after, needed
 from harness.language.program import (
     IDENTITY,
     REDUCERS,
     Conflicts,
     EdgeOrder,
     EdgeReduce,
-    EdgeStep,
     EdgeUpdate,
     GraphReduce,
-    Output,
     Place,
     Program,
     Reducer,
@@ -34,8 +33,8 @@ from harness.language.program import (
     reads,
 )
 from harness.language.readers import ARGUMENTS, PLACE_OF_ARGUMENT, EdgeReader, GraphReader, Reader
-from harness.language.stage_names import line_of, name_of, named_apart
-from harness.language.wellformed import check_edge_step, check_sides, check_without, initial_factor, require_float
+from harness.language.stage_names import line_of, name_of
+from harness.language.wellformed import initial_factor, require_float
 
 __all__ = ["ProgramBuilder", "Reader"]
 
@@ -60,8 +59,14 @@ class ProgramBuilder(ControlRecorder):
 
     def __init__(self, name: str, line: SourceLine | None = None) -> None:
         self.name, self.line = name, line
-        self._properties = Declarations()
+        self._earlier: ProgramBuilder | None = None  # the phase before this one
+        self._begin(Declarations())
+
+    def _begin(self, properties: Declarations) -> None:
+        """Begin a phase that finds some properties."""
         super().__init__()
+        self._properties = properties
+        self._inherited = frozenset(properties)
         self._outward: list[int] = []  # positions of the reductions over out-edges
         self._results: list[tuple[str, Expression, float]] = []
         self._guard: _Guard | None = None
@@ -76,6 +81,16 @@ class ProgramBuilder(ControlRecorder):
             self._once._properties = self._properties
             self._once._runs_once = True
         return Once(self._once)
+
+    def then(self) -> None:
+        """End a phase: what follows is another one, which runs when this one has ended.
+
+        A phase ends by its own stopping rule. Its outputs are inputs of the phases after it, as are all inputs so far;
+        its other state and its temporaries are unknown there.
+        """
+        ended = copy.copy(self)
+        self._begin(declared_after(self._properties, [name for name, _, _ in self._results]))
+        self._earlier = ended
 
     # properties -------------------------------------------------------------------------------------------------
     def vertex(
@@ -249,42 +264,35 @@ class ProgramBuilder(ControlRecorder):
 
     def finish(self, parameters: Mapping[str, float]) -> Program:
         """Return the program. Raises LanguageError if something is missing."""
+        return self._finish(parameters, self._over_out_edges())
+
+    def _over_out_edges(self) -> str:
+        """Return the name of a stage of any phase that reduces over out-edges; empty if there is none."""
+        for builder in (self._once, self):
+            if builder is not None and builder._outward:
+                return builder._stages[builder._outward[0]].name
+        return "" if self._earlier is None else self._earlier._over_out_edges()
+
+    def _finish(self, parameters: Mapping[str, float], over_out_edges: str) -> Program:
+        """Return the program; ``over_out_edges``: the name of a stage that reduces over out-edges, in any phase."""
+        earlier = None if self._earlier is None else self._earlier._finish(parameters, over_out_edges)
+        what = self.name if earlier is None else f"phase {len(earlier.phases) + 1} of {self.name}"
         if not self._stages:
-            raise LanguageError(f"{self.name} has no stages; decorate functions with p.over_edges, ...", self.line)
+            raise LanguageError(f"{what} has no stages; decorate functions with p.over_edges, ...", self.line)
         if not self._results:
-            raise LanguageError(f"{self.name} names no output; add p.output('property', bound=...)", self.line)
+            raise LanguageError(f"{what} names no output; add p.output('property', bound=...)", self.line)
         written = {name for stage in self._stages for name in stage.writes}
         for name, _, _ in self._results:
             if name not in written:
-                raise LanguageError(f"no stage of {self.name} writes the output {name!r}", self.line)
+                raise LanguageError(f"no stage of {what} writes the output {name!r}", self.line)
         once = ([], []) if self._once is None else (self._once._stages, self._once._outward)
-        setup, self._stages = separated(once, (self._stages, self._outward), self._properties)
-        for stage in self._stages:
-            check_without(stage, self._stages)
-            if isinstance(stage, EdgeStep):
-                check_edge_step(stage, self._properties, self._control)
-            if self._control.alternate:
-                check_sides(stage, self._properties)
-        number = Evaluator(_no_read, parameters, 1)
-        results = tuple(Output(name, float(number(bound)[0]), floor) for name, bound, floor in self._results)
-        used = {n.attribute for stage in [*setup, *self._stages] for n in walk(*stage.expressions()) if n.op == "param"}
-        used |= {self._control.tolerance}
-        program = Program(
-            self.name,
-            dict(self._properties),
-            named_apart(self._stages),
-            self._control,
-            results,
-            {name: value for name, value in parameters.items() if name in used},
-            named_apart(setup),
+        every = self._stages, self._outward
+        setup, self._stages = separated(once, every, self._properties, over_out_edges)
+        inherited = () if earlier is None else self._inherited
+        properties = needed(self._properties, [*setup, *self._stages], inherited)
+        return assembled(
+            self.name, properties, (setup, self._stages), self._control, self._results, parameters, earlier, self.line
         )
-        if self._control.norm == "sum" and Criterion.of(program) is None:
-            raise LanguageError(
-                "norm='sum' measures float scalars and vectors of vertices; here an edge stage or a reduction "
-                "over the graph reads changing edges, bools or matrices",
-                self.line,
-            )
-        return program
 
     # implementation ---------------------------------------------------------------------------------------------
     def _trace(self, function: Function, kind: str) -> Any:
@@ -293,7 +301,7 @@ class ProgramBuilder(ControlRecorder):
         if self._after_stages:
             raise LanguageError(
                 f"{function.__name__} follows repeat() or until_settled(), but every superstep runs it, as it does the "
-                "stages before: there are no final stages. Declare it before them",
+                "stages before: there are no final stages. Declare it before them, or begin a phase with then()",
                 line_of(function),
             )
         allowed = ARGUMENTS[kind]
@@ -374,7 +382,3 @@ class ProgramBuilder(ControlRecorder):
         self._write(name, "vertex", condition, line_of(function))
         self._stages.append(VertexStep(name, ((name, condition),), line_of(function)))
         return read("v", name, (), "bool")
-
-
-def _no_read(space: str, name: str) -> NoReturn:
-    raise AssertionError(f"a bound that reads {space}.{name} is rejected when it is declared")

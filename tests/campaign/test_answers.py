@@ -24,7 +24,7 @@ def table(path):
 def program(**places):
     """Return what a program says of its outputs."""
     properties = {name: SimpleNamespace(place=place) for name, place in places.items()}
-    return SimpleNamespace(outputs=tuple(places), properties=properties)
+    return SimpleNamespace(answers=properties)
 
 
 def test_a_sweep_keeps_the_answers_by_the_ids_of_the_file(command_here, tmp_path):

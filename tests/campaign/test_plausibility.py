@@ -320,7 +320,7 @@ def marks(tmp_path):
     """Return the files of the two marks, an hour apart by the system's clock."""
     import os
 
-    for name, second in ((".solve-began", 1_000), (".solve-ended", 4_600)):
+    for name, second in ((".solve-began-0", 1_000), (".solve-ended-0", 4_600)):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (second, second))
     return tmp_path

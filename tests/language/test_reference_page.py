@@ -94,6 +94,15 @@ def test_the_example_of_stages_that_run_once_is_right():
         np.testing.assert_allclose(result.answers["share"], steps[:, :4], atol=1e-6)
 
 
+def test_the_example_of_phases_is_right():
+    graph = nx.gnp_random_graph(30, 0.12, seed=5, directed=True)
+    expected = nx.betweenness_centrality(graph, normalized=False)
+    for engine in ("onyx", "gunrock", "simdx"):
+        result = onyx_harness.run(engine, example("phases")["Betweenness"], graph, features=30, validate=True)
+        found = np.where(result.answer("level") > 0, result.answer("dependency"), 0).sum(axis=1)
+        np.testing.assert_allclose(found, [expected[vertex] for vertex in graph], rtol=1e-5, atol=1e-5)
+
+
 def test_the_example_of_both_directions_is_right():
     space = example("hits")
     graph = nx.gnp_random_graph(30, 0.15, seed=3, directed=True)

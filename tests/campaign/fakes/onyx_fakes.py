@@ -59,7 +59,10 @@ def onyx_engines() -> list[EngineSpec]:
 
 @hookimpl
 def onyx_algorithms() -> list[AlgorithmSpec]:
-    return [AlgorithmSpec("fake_spread", "sums over in-edges", "onyx_fakes_problem:Spread")]
+    return [
+        AlgorithmSpec("fake_spread", "sums over in-edges", "onyx_fakes_problem:Spread"),
+        AlgorithmSpec("fake_phases", "levels, then as many sums", "onyx_fakes_problem:Phases"),
+    ]
 
 
 @hookimpl

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from harness.graph import Graph, GraphError
-from harness.language import Algorithm, Inputs, InvalidInput, K, normalize
+from harness.language import Algorithm, Inputs, InvalidInput, K, minimum, normalize
 
 
 class Spread(Algorithm):
@@ -48,6 +48,34 @@ class Spread(Algorithm):
 
     def artefacts(self, graph, values, folder):
         (Path(folder) / "picture.txt").write_text("a picture")
+
+
+class Phases(Algorithm):
+    """The distances from vertex 0, then two supersteps of their sums over in-edges."""
+
+    name: ClassVar[str] = "fake_phases"
+
+    def build(self, p):
+        p.vertex("far", K)
+        p.vertex("level", K, start="far")
+        p.over_edges(into="nearest", reduce="min")(lambda src: src.level + 1.0)
+        p.over_vertices(lambda v: {"level": minimum(v.level, v.nearest)})
+        p.until_settled(at_most=50)
+        p.output("level", bound=0.0)
+        p.then()
+        p.vertex("x", K, start="level")
+        p.over_edges(into="total", reduce="sum")(lambda src: 0.5 * src.x)
+        p.over_vertices(lambda v: {"x": v.total + v.level})
+        p.repeat(2)
+        p.output("x", bound=1e-5)
+
+    def inputs(self, graph, features):
+        far = np.full((graph.num_vertices, features), np.inf, np.float32)
+        far[0] = 0
+        return Inputs({"far": far})
+
+    def metrics(self, graph, values):
+        return {"farthest": float(values["level"].max()), "most": float(values["x"].max())}
 
 
 def ring(vertices):

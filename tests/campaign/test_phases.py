@@ -1,0 +1,138 @@
+"""Cells with a program of several phases: each is run, checked and timed, and the record combines them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.campaign.cell import Warm
+from harness.campaign.phase_report import combined
+from harness.contract import Yes
+from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
+from tests.campaign.test_guarded_engine import Right
+
+OF_PHASES = {"algorithm": "fake_phases", "parameters": {}, "validate": True}
+
+
+class Steady(Right):
+    """Right, with a schedule that depends on the phase."""
+
+    def prepare(self, program, graph, features, device, phases):
+        super().prepare(program, graph, features, device, phases)
+        self.phase = len(program.phases)
+
+    def resolved_options(self):
+        return {"direction": ["pull", "push"][self.phase - 1], "width": 1}
+
+
+def test_the_record_combines_the_phases(record_of):  # noqa: F811
+    record = record_of(Steady, save="arrays", **OF_PHASES)
+    assert record["outcome"] == "ok", record["reason"]
+    assert record["schedule"] == {"direction": ["pull", "push"], "width": 1}
+    steps = len(record["supersteps"])
+    assert record["settled"] is True
+    assert steps > 2 + 2  # the levels of a ring, and two sums
+    assert record["program"]["max_supersteps"] == 50 + 2
+    assert record["program"]["bound"] == pytest.approx(1e-5)
+    assert record["validation"]["against"].startswith("phase 1: the float64 reference; phase 2: the float64 reference")
+    assert record["accuracy"] is None
+    assert len(record["solve"]["samples"]) == 2
+    assert record["metrics"]["farthest"] == 11.0  # a ring of 12 vertices
+    assert record["metrics"]["most"] > 11.0
+    assert {"answer.npz", "explain.txt", "explain-2.txt"} <= set(record["artefacts"])
+
+
+def test_a_requested_limit_is_that_of_each_phase(record_of):  # noqa: F811
+    record = record_of(Right, max_supersteps=3, **OF_PHASES)
+    assert (record["outcome"], len(record["supersteps"]), record["settled"]) == ("ok", 3 + 2, False)
+    assert record["program"]["max_supersteps"] == 3 + 2
+
+
+class WrongAt(Right):
+    """Wrong in one phase."""
+
+    phase = 1
+
+    def prepare(self, program, graph, features, device, phases):
+        super().prepare(program, graph, features, device, phases)
+        self.wrong = len(program.phases) == self.phase
+
+    def values(self, name):
+        return super().values(name) * (1.5 if self.wrong else 1.0)
+
+
+class WrongSecond(WrongAt):
+    phase = 2
+
+
+@pytest.mark.parametrize(("engine", "number"), [(WrongAt, 1), (WrongSecond, 2)])
+def test_a_wrong_phase_is_wrong(record_of, engine, number):  # noqa: F811
+    record = record_of(engine, **OF_PHASES)
+    assert record["outcome"] == "wrong"
+    assert record["reason"].startswith(f"phase {number}: ")
+    assert record["solve"] is None  # no time of a part
+
+
+class Remembering(Right):
+    """Starts the second phase from the levels of the wrong vertices."""
+
+    def reset(self, inputs, state=None):
+        if "level" in inputs.properties:
+            inputs = type(inputs)({"level": np.roll(inputs.properties["level"], 1, axis=0)}, inputs.parameters)
+        super().reset(inputs, state)
+
+
+def test_a_phase_that_starts_from_other_values_is_wrong(record_of):  # noqa: F811
+    assert record_of(Remembering, **OF_PHASES)["reason"].startswith("phase 2: ")
+
+
+class RefusesSecond(Right):
+    def supports(self, program, graph, features, device):
+        from harness.contract import No
+
+        return No("no second phases") if program.earlier else Yes(1000)
+
+
+def test_a_refusal_names_the_phase(record_of):  # noqa: F811
+    record = record_of(RefusesSecond, **OF_PHASES)
+    assert (record["outcome"], record["reason"]) == ("unsupported", "phase 2: no second phases")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"warm": Warm(0.1, "delete", 0)}, "warm runs need a program of one phase"),
+        ({"memory": "model"}, "memory transactions are counted for programs of one phase"),
+    ],
+)
+def test_what_exists_for_one_phase_only_is_refused(record_of, changes, words):  # noqa: F811
+    record = record_of(Right, **{**OF_PHASES, **changes})
+    assert (record["outcome"], record["reason"]) == ("invalid_input", f"fake_phases has several phases: {words}")
+
+
+def test_phases_are_sampled(record_of):  # noqa: F811
+    record = record_of(Right, **{**OF_PHASES, "validate": "sampled"})
+    assert record["outcome"] == "ok", record["reason"]
+    assert record["validation"]["against"].count("in float64 at") == 2
+
+
+def test_a_time_is_the_sum_of_one_run_of_each_phase():
+    solves = [
+        {"samples": samples, "stopped": stopped}
+        for samples, stopped in (([1.0, 2.0, 3.0], "precise"), ([10.0, 20.0], "count"))
+    ]
+    transfers = [
+        {"visited_bytes": 8, "moved_bytes": {"read": 16}, "requests": {"32": 2}, "subgraphs": {}},
+        {"visited_bytes": 8, "moved_bytes": {"read": 8, "copied": 8}, "requests": {"32": 1, "64": 1}, "subgraphs": {}},
+    ]
+    found = combined([
+        {"solve": solves[0], "settled": True, "marks": ["busy"], "transfers": transfers[0], "lost_updates": None},
+        {"solve": solves[1], "settled": None, "marks": ["noisy", "busy"], "transfers": transfers[1]},
+    ])  # fmt: skip
+    assert (found["solve"]["samples"], found["solve"]["median"]) == ([11.0, 22.0], 16.5)
+    assert (found["settled"], found["marks"]) == (True, ["busy", "noisy"])
+    assert found["transfers"] == {
+        "visited_bytes": 16, "moved_bytes": {"read": 24, "copied": 8}, "amplification": 2.0,
+        "requests": {"32": 3, "64": 1}, "subgraphs": {},
+    }  # fmt: skip
+    assert "lost_updates" not in found
