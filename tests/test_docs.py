@@ -79,8 +79,7 @@ def test_every_table_of_a_paper_is_shown_once():
 def test_a_table_of_a_paper_has_the_names_of_its_preset(name):
     """Otherwise none of our times would ever appear beside it."""
     table = paper_table(name)
-    presets = {"thesis": "thesis_tables"}  # sweeps that are not named like their preset
-    path = ROOT / "conf" / "experiment" / f"{presets.get(table.sweep, table.sweep)}.yaml"
+    path = ROOT / "conf" / "experiment" / f"{table.sweep}.yaml"
     layout = yaml.safe_load(path.read_text())["layout"]
     known = set(layout.get("names", yaml.safe_load((ROOT / "conf" / "paper" / "vaz2021.yaml").read_text())).values())
     assert set(table.ours) <= set(layout["columns"])

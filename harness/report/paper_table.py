@@ -3,7 +3,7 @@
 A table is a TOML file::
 
     title = "Vaz 2021, table 7.2"
-    sweep = "thesis"             # the published sweep with our times; it has a layout
+    sweep = "thesis_tables"             # the published sweep with our times; it has a layout
     features = 4                 # k of the paper's runs
     unit = "ms"                  # of the paper's times: ms or s
     columns = ["NFA/NCD", "FA/NCD"]   # of the paper
