@@ -70,7 +70,7 @@ def run_process(
     """
     began = time.perf_counter()
     printed = OutputFile(output)
-    path = {"PYTHONPATH": _python_path()}
+    path = {"PYTHONPATH": python_path()}
     try:
         child = Spawned(module, arguments, printed.writer, {**os.environ, **_bytecode(), **environment, **path})
     finally:
@@ -128,8 +128,8 @@ def _end(supervisor: int) -> None:
         os.close(watched)
 
 
-def _python_path() -> str:
-    """Return PYTHONPATH, with the folder of this harness first if the child would not find it otherwise."""
+def python_path() -> str:
+    """Return PYTHONPATH for a child, with the folder of this harness first if the child would not find it otherwise."""
     root = str(Path(harness.__file__).parent.parent)
     known = root in (*site.getsitepackages(), site.getusersitepackages())
     return os.pathsep.join(filter(None, ["" if known else root, os.environ.get("PYTHONPATH", "")]))

@@ -18,6 +18,7 @@ from harness.campaign.cell import resolve_cell
 from harness.campaign.config_cache import plain
 from harness.campaign.dry_run import forecast
 from harness.campaign.errors import CampaignError
+from harness.campaign.graphs_ahead import building_ahead, to_build
 from harness.campaign.job import WORK_FOLDER, Assignment, run_cell, unwritable
 from harness.campaign.journal import Journal
 from harness.campaign.lock import file_lock
@@ -106,9 +107,11 @@ def _show(plan: Plan) -> list[Record]:
 def _carry_out(plan: Plan, todo: Sequence[Planned], launcher: Launcher | None, batch: int | None) -> int:
     """Launch the jobs; return the exit status that a signal requires, or 0."""
     journal = Journal((plan.folder / WORK_FOLDER / f"{os.getpid()}-{os.urandom(4).hex()}.journal").absolute())
+    ahead = to_build([planned.cell for planned in todo], launcher)
     try:
         with (
             file_lock(journal.path, keep=False), marking_children() as owner, _endings(), Follower(journal, todo),
+            building_ahead(ahead, owner),
         ):  # fmt: skip
             try:
                 journal.open(owner)

@@ -45,16 +45,27 @@ def cached(key_parts: Sequence[object], builder: Callable[[], Graph]) -> Graph:
     Raises CacheError if the cache cannot be written, and GraphError if the key is not plain JSON data. A damaged entry
     is rebuilt, with a warning in the log.
     """
-    try:
-        text = json.dumps([LAYOUT, _code_digest(), list(key_parts)], sort_keys=True)
-    except TypeError as error:
-        raise GraphError(f"{key_parts!r} cannot be a cache key ({error}); give plain numbers and text") from error
-    entry = cache_folder() / "entries" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}.json"
+    entry = _entry(key_parts)
     found = _known(entry)
     if found is not None:
         return found
     with _building(entry):  # other processes that need it wait, then find it
         return _known(entry) or _built(entry, key_parts, builder)
+
+
+def fill(key_parts: Sequence[object], builder: Callable[[], Graph]) -> None:
+    """Build the graph and store it like :func:`cached`, unless the cache has an entry, which is not opened."""
+    if not _entry(key_parts).is_file():
+        cached(key_parts, builder)
+
+
+def _entry(key_parts: Sequence[object]) -> Path:
+    """Return the file of the entry with a key. Raises GraphError if the key is not plain JSON data."""
+    try:
+        text = json.dumps([LAYOUT, _code_digest(), list(key_parts)], sort_keys=True)
+    except TypeError as error:
+        raise GraphError(f"{key_parts!r} cannot be a cache key ({error}); give plain numbers and text") from error
+    return cache_folder() / "entries" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}.json"
 
 
 def _known(entry: Path) -> Graph | None:

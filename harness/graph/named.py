@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness.graph.cache import cached
+from harness.graph.cache import cached, fill
 from harness.graph.errors import GraphError
 from harness.graph.graph import Graph
 from harness.options import problems
@@ -59,16 +59,31 @@ def open_graph(graph: GraphSpec | str, parameters: Mapping[str, object] | None =
     cache key is the factory, all its parameters, the versions of its data packages and the source files in its folder.
     Raises GraphError for an unknown factory or parameter, and any error of the factory.
     """
+    function, complete, key = _request(graph, parameters or {})
+    return function(**complete) if key is None else cached(key, lambda: function(**complete))
+
+
+def build_graph(graph: GraphSpec | str, parameters: Mapping[str, object] | None = None) -> None:
+    """Put the graph that :func:`open_graph` returns into the cache, unless it is there. Raises the same errors."""
+    function, complete, key = _request(graph, parameters or {})
+    if key is None:
+        function(**complete)
+    else:
+        fill(key, lambda: function(**complete))
+
+
+def _request(
+    graph: GraphSpec | str, parameters: Mapping[str, object]
+) -> tuple[Callable[..., Graph], dict[str, object], list[object] | None]:
+    """Return the factory, all its parameters, and its cache key; None if it calls the cache itself."""
     factory, given = (graph, {}) if isinstance(graph, str) else (graph.factory, dict(graph.parameters))
     function = resolve(factory)
-    complete = _complete(factory, function, given | dict(parameters or {}))
+    complete = _complete(factory, function, given | dict(parameters))
     if getattr(function, "caches_itself", False):
-        made: Graph = function(**complete)
-        return made
+        return function, complete, None
     packages, extra = getattr(function, "data_packages", ((), ""))
     versions = _versions(packages, extra, factory)
-    key = ["named", factory, complete, versions, source_digest(function)]
-    return cached(key, lambda: function(**complete))
+    return function, complete, ["named", factory, complete, versions, source_digest(function)]
 
 
 def check_parameters(graph: GraphSpec, parameters: Mapping[str, object]) -> None:

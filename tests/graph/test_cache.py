@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import harness
 from harness.cache import CacheError, cache_folder
 from harness.graph import Graph, GraphError, cached
-from harness.graph.cache import open_stored, store
+from harness.graph.cache import fill, open_stored, store
 from harness.graph.digest import array_digest, array_digests
 
 
@@ -66,6 +66,14 @@ def test_any_graph_survives_the_round_trip(edges, symmetrize):
     assert opened.facts == graph.facts
     assert opened.has_self_loops == graph.has_self_loops == bool((u == v).any())
     assert opened.has_reverse_edges == graph.has_reverse_edges
+
+
+def test_a_graph_that_is_in_the_cache_is_not_opened_to_fill_it(monkeypatch):
+    fill(["k"], example)
+    with monkeypatch.context() as patched:
+        patched.setattr("harness.graph.cache.open_stored", lambda *_, **__: forbidden())
+        fill(["k"], forbidden)
+    assert_same(cached(["k"], forbidden), example())
 
 
 def test_different_keys_are_different_entries_of_one_content():

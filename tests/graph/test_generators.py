@@ -7,6 +7,7 @@ import scipy.spatial
 
 from harness.graph import GraphError
 from harness.graph.generators import delaunay, grid, random_ratings, rmat
+from harness.graph.generators.sampling import distinct
 
 SMALL = {
     "rmat": lambda seed=1: rmat(scale=8, edge_factor=8, seed=seed, max_weight=16),
@@ -40,6 +41,20 @@ def test_rmat_has_exactly_the_requested_edges(symmetric, num_edges):
     if symmetric:
         np.testing.assert_array_equal(graph.weights, graph.weights[graph.reverse_edges])
     assert np.isin(graph.weights, [1, 2, 3, 4, 5]).all()
+
+
+@pytest.mark.parametrize(("count", "keys"), [(1, 1), (50, 50), (1000, 1100), (5000, 10**6)])
+def test_distinct_keys_are_those_of_the_draws_up_to_the_first_surplus(count, keys):
+    def draws():
+        source = np.random.default_rng(3)
+        return lambda number: (keys * source.random(number) ** 3).astype(np.uint64)
+
+    draw, chosen, seen, missing = draws(), np.random.default_rng(4), set(), count
+    while missing > 0:
+        seen |= set(draw(missing + missing // 8 + 16).tolist())
+        missing = count - len(seen)
+    dropped = chosen.choice(len(seen), size=-missing, replace=False, shuffle=False)
+    np.testing.assert_array_equal(distinct(draws(), count, np.random.default_rng(4)), np.delete(sorted(seen), dropped))
 
 
 def test_rmat_quadrants_have_their_probabilities():

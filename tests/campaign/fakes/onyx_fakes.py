@@ -71,5 +71,6 @@ def onyx_graphs() -> list[GraphSpec]:
         GraphSpec("fake_ring", "a ring", "onyx_fakes_problem:ring", {"vertices": 12}),
         GraphSpec("fake_path", "a path", "onyx_fakes_problem:path", {"vertices": 9}),
         GraphSpec("fake_file", "a file", "onyx_fakes_problem:from_file", {"path": ""}),
+        GraphSpec("fake_gated", "a ring, once its gate opens", "onyx_fakes_problem:gated", {"log": "", "gate": ""}),
         GraphSpec("fake_[bold]", "a name like markup", "onyx_fakes_problem:ring", {"vertices": 5}),
     ]

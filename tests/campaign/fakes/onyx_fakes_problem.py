@@ -92,3 +92,11 @@ def from_file(path):
     if not Path(path).is_file():
         raise GraphError(f"{path}: there is no such file; say graph.path=FILE")
     raise GraphError(f"{path}, line 1: this is no graph")
+
+
+def gated(log, gate):
+    """Append the name of the gate to the log, then wait until something is written to the gate, a FIFO."""
+    with Path(log).open("a") as file:
+        file.write(f"{Path(gate).name}\n")
+    Path(gate).read_text()
+    return ring(12)
