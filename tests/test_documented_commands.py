@@ -37,6 +37,7 @@ ELSEWHERE = {
     "pytest -p harness.conformance.plugin --engine gather": "the page's own engine; tests/conformance runs the suite",
 }
 PRESETS = {("+experiment", path.stem) for path in (configuration_folder() / "experiment").glob("*.yaml")}
+NUMBER = re.compile(r"-?[\d.]+(e-?\d+)?")
 OUTSIDE = {"ziglang"}  # packages to install that are no extra of the project
 
 
@@ -49,12 +50,14 @@ HARNESS = sorted(command for command in COMMANDS if command.startswith("onyx-har
 
 
 def settings(command):
-    """Return the words of a command, those with several values as one for each value: ``k=1,2`` as ``k=1``, ``k=2``.
+    """Return the words of a command, those with several values as one for each value: ``k=a,b`` as ``k=a``, ``k=b``.
 
-    The presets are left out; tests/campaign/test_presets.py composes all of them.
+    All numbers of a key count as one value. The presets are left out; tests/campaign/test_presets.py composes all of
+    them.
     """
     keyed = [(key, value) for key, _, value in (word.partition("=") for word in words(command))]
-    return {(key, one) for key, value in keyed for one in value.split(",") if (key, one) not in PRESETS}
+    every = {(key, one) for key, value in keyed for one in value.split(",")} - PRESETS
+    return {(key, "a number" if NUMBER.fullmatch(one) else one) for key, one in every}
 
 
 # Commands that together have every word of all of them; to compose and plan all takes a minute.

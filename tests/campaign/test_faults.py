@@ -122,7 +122,7 @@ def test_engines_that_would_falsify_a_comparison_end_in_their_own_cells(command_
 
 @pytest.mark.slow
 def test_an_engine_that_prints_without_end_is_ended_and_fills_no_disk(command_here, tmp_path):
-    finished = command_here(*CELL, "engine=fake_shouting", "limits.time_s=4")
+    finished = command_here(*CELL, "engine=fake_shouting", "limits.time_s=2")
     assert finished.returncode == 1
     record = records(tmp_path / "results")["fake_shouting"]
     assert record["outcome"] == "timeout"
@@ -148,7 +148,7 @@ def on_its_own_disk(tmp_path, harness_environment):
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_reported_and_records_stay(on_its_own_disk, command, tmp_path):
+def test_a_full_disk_is_reported_and_records_stay(on_its_own_disk, command_here, tmp_path):
     sweep = (*CELL, "engine=fake_right,fake_verbose,fake_wrong")
     finished = on_its_own_disk("mount -t tmpfs -o size=1500k none results", *sweep)
     assert finished.returncode == 2
@@ -156,7 +156,7 @@ def test_a_full_disk_is_reported_and_records_stay(on_its_own_disk, command, tmp_
     assert "output folder results cannot be written (No space left on device); free some space" in error
     assert records(tmp_path / "kept").keys() == {"fake_right", "fake_wrong"}
     assert "1 of 3 cells have not been run" in finished.stdout
-    again = command(*sweep, "output=kept")
+    again = command_here(*sweep, "output=kept")
     assert "3 cells, 1 on record" in again.stdout
     outcomes = {name: record["outcome"] for name, record in records(tmp_path / "kept").items()}
     assert outcomes == {"fake_right": "ok", "fake_verbose": "ok", "fake_wrong": "wrong"}
@@ -228,10 +228,10 @@ datetime.datetime = Backwards
 
 
 @pytest.mark.slow
-def test_a_clock_that_steps_back_changes_nothing(command, tmp_path):
+def test_a_clock_that_steps_back_changes_nothing(command, command_here, tmp_path):
     (tmp_path / "clock").mkdir()
     (tmp_path / "clock" / "sitecustomize.py").write_text(CLOCK)
-    command(*CELL, "engine=fake_right,fake_raises")
+    command_here(*CELL, "engine=fake_right,fake_raises")
     tomorrow = time.time() + 86_400
     for path in (tmp_path / "results").rglob("*"):
         os.utime(path, (tomorrow, tomorrow))

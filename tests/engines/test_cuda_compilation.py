@@ -52,11 +52,16 @@ CELLS = [
 ]
 
 
+def compiles(engine, algorithm):
+    """Return whether an engine compiles an algorithm by default: Onyx every one, the others every second, in turns."""
+    return engine == "onyx" or (list(DECLARED).index(engine) + algorithms().index(algorithm)) % 2 == 0
+
+
 def shown(cell):
-    """Return what a cell covers: every engine meets every algorithm and column, and every pair of its options."""
+    """Return what a cell covers: every engine meets every column and every pair of its options; see `compiles`."""
     engine, algorithm, schedule, column = cell
     options = {(engine, *pair) for pair in pairs(tuple(schedule.split()))}
-    return options | {(engine, algorithm), (engine, column)}
+    return options | {(engine, column), *([(engine, algorithm)] if compiles(engine, algorithm) else [])}
 
 
 def cost(cell):
@@ -70,7 +75,8 @@ CHOSEN = covering(CELLS, shown, cost)
 
 
 def test_the_choice_leaves_no_engine_algorithm_column_or_pair_of_options_out():
-    assert {cell[:2] for cell in CHOSEN} == {cell[:2] for cell in CELLS}
+    assert {cell[:2] for cell in CHOSEN} >= {cell[:2] for cell in CELLS if compiles(*cell[:2])}
+    assert {cell[1] for cell in CHOSEN if cell[0] != "onyx"} == {cell[1] for cell in CELLS if cell[0] != "onyx"}
     assert {(cell[0], cell[3]) for cell in CHOSEN} == {(cell[0], cell[3]) for cell in CELLS}
     assert set().union(*map(shown, CHOSEN)) == set().union(*map(shown, CELLS))
 

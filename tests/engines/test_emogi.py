@@ -116,8 +116,7 @@ def test_lists_and_counters_compile(options, name, chip):
         ),
     ],
 )  # fmt: skip
-def test_runs_on_the_cpu_from_files(name, features, tmp_path, monkeypatch):
-    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
+def test_runs_on_the_cpu_from_files(name, features):
     algorithm = ALGORITHMS[name]
     program = trace(algorithm)
     graph = algorithm.prepare_graph(rmat(scale=7, edge_factor=6, seed=features, max_weight=4))
@@ -135,8 +134,7 @@ def test_runs_on_the_cpu_from_files(name, features, tmp_path, monkeypatch):
     engine.close()
 
 
-def test_mapped_edges_take_no_memory_of_the_process(tmp_path, monkeypatch):
-    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
+def test_mapped_edges_take_no_memory_of_the_process():
     algorithm = ALGORITHMS["sssp"]
     program, graph = trace(algorithm), rmat(scale=10, edge_factor=16, seed=2, max_weight=4)
     needed = {

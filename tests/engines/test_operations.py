@@ -13,6 +13,7 @@ from harness.language.program import EdgeReduce, reads
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.covering import covering
+from tests.engines.compiled_rows import RENEW, listed
 from tests.engines.problems import LIBRARIES, PUSH, new_engine, outputs_of
 from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named
 
@@ -114,16 +115,20 @@ def tracks(schedule):
 
 
 def shown(row):
-    """Return what a row covers: every program is compiled once and, if a library supports it, multiplied; every kind of
-    stage is pulled and pushed, completely and by changes, and so is every rank of a message with every reducer, one of
-    the two; every schedule meets whole vectors or scalars (k of 1 or 4) and others (3 or 8)."""
+    """Return what a row covers: every program is compiled once and, if a library supports it, multiplied; every second
+    program is also propagated by changes, and every third pushed; every kind of stage is pulled and pushed, completely
+    and by changes, and so is every rank of a message with every reducer, one of the two; every schedule meets whole
+    vectors or scalars (k of 1 or 4) and others (3 or 8)."""
     schedule, name, features = row
     if side(schedule) == "library":
         return {(name, "library"), (schedule, features)}
     way = side(schedule), tracks(schedule)
     ranks = {(side(schedule), kind) for kind in kinds(name)}
     found = {(way, without_rank(kind)) for kind in kinds(name)}
-    return {(name, "compiled"), (schedule, features in (1, 4)), (way, features)} | ranks | found
+    number = list(PROGRAMS).index(name)
+    more = {("by changes", number % 2 == 0 and tracks(schedule)), ("pushed", number % 3 == 0 and way[0] == "push")}
+    turns = {(name, kind) for kind, met in more if met}
+    return {(name, "compiled"), (schedule, features in (1, 4)), (way, features)} | ranks | found | turns
 
 
 def without_rank(kind):
@@ -141,30 +146,25 @@ def turns():
                     yield schedule, name, FEATURES[(number + turn) % len(FEATURES)]
 
 
-# These schedules compile 8 to 10 kernels for a program, the others except push 1 to 6.
-MANY_KERNELS = ("pull-unfolded", "push-loops", "gunrock", "simdx")
-# Kernels of these programs multiply, solve or reduce matrices, or are many: they take 2 to 5 times as long to compile.
-SLOW = {
-    "matrix_products": 5, "products": 5, "beliefs": 3, "solves": 4, "two_writers": 3, "a_product_of_itself": 3,
-    "tall_matrices": 3, "tall_messages": 2, "edge_operations": 2, "several_reductions": 2,
-}  # fmt: skip
+def compiles(row):
+    """Return whether a row compiles kernels."""
+    return side(row[0]) != "library"
 
 
-def cost(row):
-    """Estimate the time to compile a row's kernels, relative to a program of vectors."""
+def label(row):
     schedule, name, features = row
-    if side(schedule) == "library":
-        return 0.1
-    matrices = any(kind in REDUCTIONS and kind[1] == 2 for kind in kinds(name))
-    return SLOW.get(name, 1) * (2 if schedule in MANY_KERNELS else 1) * (1 + features / 4 if matrices else 1)
+    return f"{schedule}-{name}-{features}"
 
 
+EVERY = list(dict.fromkeys(turns()))
 # The rest of the pairs of a schedule and a program are in AT_LENGTH.
-CHOSEN = covering(list(turns()), shown, cost)
+CHOSEN = listed("operations", [row for row in EVERY if compiles(row)], label)
+CHOSEN += covering([row for row in EVERY if not compiles(row)], shown)
 
 
 def test_every_program_and_every_kind_of_stage_is_compiled():
-    compiled = [row for row in CHOSEN if side(row[0]) != "library"]
+    compiled = [row for row in CHOSEN if compiles(row)]
+    assert set().union(*map(shown, CHOSEN)) == set().union(*map(shown, EVERY)), f"items are missing{RENEW}"
     assert {name for _, name, _ in compiled} == set(PROGRAMS)
     multiplied = {(s, name) for s, name in TAKEN if side(s) == "library"}
     assert {name for s, name, _ in CHOSEN if side(s) == "library"} == {name for _, name in multiplied}

@@ -28,12 +28,6 @@ SYNCHRONOUS = [{}, {"values": "low"}, {"values": "high"}, {"values": "low", "low
 QUEUED = [{"rounds": 2}, {"rounds": 4, "slots": 6}, {"rounds": 3, "values": "high", "slots": 3}]
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
-    # Kernels have run in this process before: a process forked from it to compile others was seen to hang.
-
-
 def compared(engine, name, graph, inputs, features, supersteps):
     """Run an engine and the reference; return the comparison of their answers and the statistics of the engine."""
     traced, run = program(name), ReferenceRun(program(name), graph, features)

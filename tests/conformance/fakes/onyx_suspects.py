@@ -10,7 +10,7 @@ from harness.api import EngineSpec, hookimpl, option
 BROKEN = [
     "WrongColumn", "Float64", "Padded", "SaysYesThenFails", "Unsettled", "Vague", "RefusesAll", "Fickle",
     "Remembers", "KeepsParameters", "IgnoresState", "StartsAgain", "IgnoresLimit", "Lenient", "WritesInputs",
-    "Views", "Silent", "Random", "LeaksThreads", "LeaksChildren", "LeaksFiles", "LeaksMemory", "Undead",
+    "Views", "Silent", "Random", "LeaksStarted", "LeaksMemory", "Undead",
     "Litters", "Shouts", "ClosesOthers", "DiesWithoutMemory", "HidesMemory", "WrongAfterwards",
 ]  # fmt: skip
 

@@ -207,22 +207,14 @@ class HonestNoise(Random):
 
 
 # release --------------------------------------------------------------------------------------------------------------
-class LeaksThreads(Right):
+class LeaksStarted(Right):
+    """Leaks a thread, a process with a pipe, and another file."""
+
     def prepare(self, program, graph, features, device, phases):
         super().prepare(program, graph, features, device, phases)
         KEPT.append(threading.Event())
         threading.Thread(target=KEPT[-1].wait, daemon=True).start()
-
-
-class LeaksChildren(Right):
-    def prepare(self, program, graph, features, device, phases):
-        super().prepare(program, graph, features, device, phases)
-        KEPT.append(subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE))
-
-
-class LeaksFiles(Right):
-    def prepare(self, program, graph, features, device, phases):
-        super().prepare(program, graph, features, device, phases)
+        KEPT.append(subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE))
         KEPT.append(tempfile.TemporaryFile())  # noqa: SIM115
 
 
