@@ -149,10 +149,20 @@ def _reaped(child: int) -> int:
 
 
 def _end_everything() -> NoReturn:
-    """End the server: the parent has closed the socket."""
-    for process in supervisor.descendants():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+    """End the server, after all its descendants: the parent has closed the socket.
+
+    A parent that dies closes its files before its death signal is sent. That signal must not end the server when it has
+    killed a supervisor, which then kills nothing, but not yet the others.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 0)
+    while not supervisor.childless():
+        for process in supervisor.descendants():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.001)
     os._exit(0)
 
 

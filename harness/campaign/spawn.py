@@ -62,12 +62,13 @@ class Server:
         return int(self._answer({"end": True})["status"])
 
     def close(self) -> None:
-        """Kill the server. A supervisor that it has forked ends with it."""
-        self._connection.close()
+        """Kill the server. A supervisor that it has forked ends with it, after all of its descendants."""
+        if self._owner == os.getpid():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process, signal.SIGKILL)
+        self._connection.close()  # afterwards: a server that finds it closed kills its descendants itself
         if self._owner != os.getpid():
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.process, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.process, 0)
 

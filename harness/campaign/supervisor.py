@@ -116,7 +116,7 @@ class _Watch:
                 status = self._reap()
             if met == _REQUEST and (task := self._fork()) is not None:
                 return task
-        while not _childless():
+        while not childless():
             for process in descendants():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
@@ -159,11 +159,11 @@ class _Watch:
         return found
 
 
-def _childless() -> bool:
+def childless() -> bool:
     """Return whether this process has no child, dead or alive.
 
-    The supervisor kills until then, because the lists of /proc can miss a process while others end. A process that
-    outlives its parent becomes a child of the supervisor, so none is left.
+    Supervisor and server kill until then, because the lists of /proc can miss a process while others end. A process
+    that outlives its parent becomes a child of theirs, so none is left.
     """
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

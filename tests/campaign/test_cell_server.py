@@ -229,7 +229,8 @@ from harness.campaign.reference_process import Referee
 subprocess.run = None
 referee = Referee(Cell.from_plain(json.loads(CELL)))
 try:
-    referee(SimpleNamespace(key="of another problem"), "reference")
+    program = SimpleNamespace(phases=[None])
+    referee(SimpleNamespace(key="of another problem", program=program, carried={}), "reference")
 except Exception as error:
     print(f"{type(error).__name__}: {error}")
 """
@@ -243,3 +244,48 @@ def test_the_reference_of_a_cell_is_computed_beside_it(run_module, plan):
     told = run_module(source)[1].splitlines()[-1]
     assert told.startswith("CampaignError: the reference cannot be computed: ")
     assert "gives a different problem each time" in told
+
+
+SLOW_SERVER = """
+import ctypes, os, signal, sys, time
+from harness.campaign import cell_server
+
+ours, theirs = os.pipe()
+told, tells = os.pipe()
+if os.fork():  # the parent: its death closes the pipe, and then sends the death signal
+    os.close(told), os.close(tells), os.close(ours)
+    sys.stdin.readline()
+    os.close(theirs)
+    time.sleep(0.2)
+    os._exit(0)
+os.close(theirs)
+libc = ctypes.CDLL(None)
+libc.prctl(1, signal.SIGKILL)
+libc.prctl(36, 1)
+if os.fork() == 0:  # a supervisor
+    if os.fork() == 0:
+        os.setsid()
+    os.write(tells, b"%d\\n" % os.getpid())
+    signal.pause()
+numbers = b""
+while numbers.count(b"\\n") < 2:
+    numbers += os.read(told, 100)
+os.write(1, numbers.replace(b"\\n", b" ") + b"\\n")
+os.read(ours, 1)  # the parent has closed its end
+kill = os.kill
+def slowly(process, number):
+    kill(process, number)
+    time.sleep(0.5)
+os.kill = slowly
+cell_server._end_everything()
+"""
+
+
+def test_a_server_that_ends_with_its_parent_ends_all_of_its_descendants_first():
+    """The parent's death signal arrives when the server has killed the supervisor, but not its descendant."""
+    with subprocess.Popen([sys.executable, "-c", SLOW_SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        numbers = [int(number) for number in parent.stdout.readline().split()]
+        parent.stdin.write(b"\n")
+        parent.stdin.close()
+        assert len(numbers) == 2
+    assert not never_ending(numbers)
