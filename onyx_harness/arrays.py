@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.contract import Device
 from harness.language.initial_state import on_device
 
 LIBRARIES = {"numpy": "", "cupy": "cuda13", "torch": "torch"}  # with the extra that installs each
@@ -73,6 +74,20 @@ def as_library(array: Any, library: str) -> Any:
     if not on_device(array):
         raise ValueError("the answer is in host memory; run(..., device='cuda', array='cupy') leaves it on the device")
     return device_view(array)
+
+
+def placed(values: NDArray[Any], library: str, device: Device) -> Any:
+    """Return a copy of a NumPy array as one of ``LIBRARIES``: on a CUDA device, unless it is "numpy"."""
+    if library == "numpy" or device.kind == "cpu":
+        return as_library(np.array(values), library)
+    if library == "torch":
+        import torch
+
+        return torch.as_tensor(np.array(values), device=f"cuda:{device.index}")
+    import cupy
+
+    with cupy.cuda.Device(device.index):
+        return cupy.asarray(values)
 
 
 def require(library: str, what: str) -> None:

@@ -18,7 +18,7 @@ from harness.campaign.inputs_cache import with_hash
 from harness.campaign.problem import Problem, identity, limits_of
 from harness.campaign.resolution import Resolution
 from harness.contract import EngineSpec, RunStatistics, Yes, schedule_from_options
-from harness.language import K
+from harness.language import Inputs, K
 from harness.plugins import closest
 from harness.records import SCHEMA_VERSION
 from harness.records.outcome import Outcome
@@ -211,7 +211,11 @@ class Result:
     def _key(self) -> str:
         """Return a hash of everything that the answer depends on, apart from the code."""
         problem = self._problem
-        request = [problem.features, problem.max_supersteps, with_hash(on_host(problem.inputs))[1]]
+        every = problem.all_inputs or problem.inputs
+        made = {name for phase in problem.program.phases[:-1] for name in phase.outputs}
+        given = Inputs({name: one for name, one in every.properties.items() if name not in made}, every.parameters)
+        most = sum(limits_of(problem.program, problem.limit))
+        request = [problem.features, most, with_hash(on_host(given))[1]]
         return digest([problem.program.fingerprint, problem.given.content_hash, *request])[:32]
 
     def __repr__(self) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from harness.device.synchronizing import synchronizing
 from harness.language import MOST_FEATURES, Algorithm, InvalidInput, trace
 from harness.language.errors import authored
 from harness.language.program import edge_steps
-from onyx_harness.arrays import LIBRARIES, as_library, host_copy, require
+from onyx_harness.arrays import LIBRARIES, as_library, host_copy, placed, require
 from onyx_harness.graphs import NamedGraph, as_graph
 from onyx_harness.inputs import devices_in, on_host, with_arrays
 from onyx_harness.requests import AlgorithmRequest, Variant, algorithm_request, device_of, engine_request, merged, plain
@@ -109,14 +110,18 @@ def run(
         raise Unsupported(refused)
     solved = []
     while True:
-        with short_spins():
-            solved.append(_solve(spec, cell, problem, "numpy" if problem.later else array, phases))
-        if validate:
-            solved[-1] = dataclasses.replace(solved[-1], validation=_validated(problem, solved[-1], phases))
+        with _naming_phase(problem):
+            with short_spins():
+                solved.append(_solve(spec, cell, problem, "numpy" if problem.later else array, phases))
+            if validate:
+                solved[-1] = dataclasses.replace(solved[-1], validation=_validated(problem, solved[-1], phases))
         if not problem.later:
             break
-        problem = problem.after(solved[-1].answers)
-    return _result(given, spec, cell, problem, solved, array, phases)
+        last = solved[-1]
+        if problem.later[0].setup:  # stages that run once are evaluated on the host
+            problem = dataclasses.replace(problem, all_inputs=on_host(problem.all_inputs or problem.inputs))
+        problem = problem.after(last.answers, settled=last.statistics.settled)
+    return _result(given, spec, problem, solved, array, phases)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,6 +135,17 @@ class _Solved:
     resolution: Resolution | None
     needed: Yes
     validation: dict[str, Any] | None = None
+
+
+@contextmanager
+def _naming_phase(problem: Problem) -> Iterator[None]:
+    """Name the phase in the message of a refusal or of a wrong answer, if there are several."""
+    try:
+        yield
+    except (Unsupported, WrongAnswer) as error:
+        if not problem.several_phases:
+            raise
+        raise type(error)(f"phase {len(problem.program.phases)}: {error}") from error
 
 
 def _problem(
@@ -182,7 +198,7 @@ def _cell(
         graph=graph,
         graph_parameters={},
         features=problem.features,
-        max_supersteps=problem.max_supersteps,
+        max_supersteps=problem.limit if problem.later else problem.max_supersteps,
         device=device,
         validate=validate,
         measure=Measure(repetitions=1, warmup_s=0.0, accuracy=False),
@@ -266,24 +282,26 @@ def _solve(spec: EngineSpec, cell: Cell, problem: Problem, array: str, phases: P
 
 
 def _result(
-    given: NamedGraph, spec: EngineSpec, cell: Cell, last: Problem, solved: Sequence[_Solved], array: str,
-    phases: Phases,
-) -> Result:  # fmt: skip
-    """Return the result of a run of all phases; ``last``: the problem of the last one."""
-    carried = {name: as_library(np.array(values), array) for name, values in last.carried.items()}
+    given: NamedGraph, spec: EngineSpec, problem: Problem, solved: Sequence[_Solved], array: str, phases: Phases
+) -> Result:
+    """Return the result of a run of all phases; ``problem``: that of the last one."""
+    last = solved[-1]
+    can_settle = [phase.control.settles for phase in problem.program.phases]
     told = combined([
         {
-            "settled": one.statistics.settled, "supersteps": one.statistics.supersteps, "schedule": one.options,
-            "validation": one.validation, "resolution": one.resolution,
+            "settled": one.statistics.settled if settles else None, "supersteps": one.statistics.supersteps,
+            "schedule": one.options, "validation": one.validation, "resolution": one.resolution,
         }
-        for one in solved
+        for one, settles in zip(solved, can_settle, strict=True)
     ])  # fmt: skip
-    transfers = solved[-1].statistics.transfers if len(solved) == 1 else None
-    statistics = RunStatistics(told["settled"], told["supersteps"], transfers)
+    transfers = last.statistics.transfers if len(solved) == 1 else None
+    statistics = RunStatistics(told.get("settled", last.statistics.settled), told["supersteps"], transfers)
     needed = Yes(max(one.needed.bytes_needed for one in solved), max(one.needed.host_bytes for one in solved))
+    device = last.cell.device
+    carried = {name: placed(values, array, device) for name, values in problem.carried.items()}
     return Result(
-        given, {**carried, **solved[-1].answers}, statistics, phases.seconds, told["schedule"], told.get("validation"),
-        spec, solved[-1].cell, last, told.get("resolution"), needed,
+        given, {**carried, **last.answers}, statistics, phases.seconds, told["schedule"], told.get("validation"),
+        spec, last.cell, problem, told.get("resolution"), needed,
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from harness.api import (
     EdgeReduce,
     EdgeUpdate,
     Engine,
+    Expression,
     Graph,
     Inputs,
     No,
@@ -169,19 +170,17 @@ class ArrayEngine(ArrayStages, Engine):
         Edge properties are stored in CSC order, so that in-edges are read without an index.
         """
         stages = [stage for stage in self.program.stages if isinstance(stage, (EdgeReduce, EdgeUpdate))]
-        values = [
-            value
-            for stage in stages
-            for value in (
-                (self.products[stage.name].coefficient,) if stage.name in self.products else stage.expressions()
-            )
-        ]
+        values = [value for stage in stages for value in self.functions_of_edges(stage)]
         spaces = {space for value in values for space, _ in reads(value)}
         csc = self.graph.csc
         made: dict[str, Callable[[], NDArray[Any]]] = {
             "src": lambda: csc.neighbours, "dst": lambda: csc.row_of_edge, "reverse": lambda: self.graph.in_edge_ids,
         }  # fmt: skip
         return {space: of().astype(self.index) for space, of in made.items() if space in spaces}
+
+    def functions_of_edges(self, stage: EdgeReduce | EdgeUpdate) -> tuple[Expression, ...]:
+        """Return what is evaluated at every edge for a stage: of a product with a matrix, its coefficient."""
+        return (self.products[stage.name].coefficient,) if stage.name in self.products else stage.expressions()
 
     def _upload_graph(self) -> None:
         staged, self._staged = self._staged, None

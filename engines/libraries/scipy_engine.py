@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from engines.libraries.array_engine import ArrayEngine
 from engines.libraries.blocks import Blocks, as_blocks, block_structure
 from engines.libraries.matrix import RUN, Matrix, Pattern
-from harness.api import Arrays, Device, EdgeReduce, Graph, Inputs, Phases, Program, concrete
+from harness.api import Arrays, Device, EdgeReduce, EdgeUpdate, Expression, Graph, Inputs, Phases, Program, concrete
 
 Array = NDArray[Any]
 
@@ -50,6 +50,11 @@ class ScipyEngine(ArrayEngine):
         with phases("transform"):
             self._blocks = _blocks(self.program)
             self._structures = {name: self._structure(found) for name, found in self._blocks.items()}
+
+    def functions_of_edges(self, stage: EdgeReduce | EdgeUpdate) -> tuple[Expression, ...]:
+        """Return also the coefficients of blocks."""
+        found = _blocks(self.program).get(stage.name)
+        return super().functions_of_edges(stage) if found is None else (found.coefficient,)
 
     def _structure(self, found: Blocks) -> list[tuple[Pattern, Array]]:
         """Return for each side the matrix without its values, and the positions of these among the coefficients."""

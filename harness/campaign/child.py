@@ -108,7 +108,7 @@ def _run(cell: Cell, report: ChildReport, folder: Path, memory_bytes: int, phase
     while solved := _phase(spec, cell, problem, of_phases, phases, memory_bytes, folder):
         if not problem.later:
             return
-        following = _fitting(of_phases, partial(problem.after, solved.values))
+        following = _fitting(of_phases, partial(problem.after, solved.values, settled=solved.settled))
         if following is None:
             return
         problem = following

@@ -43,6 +43,8 @@ def judge(cell: Cell, problem: Problem, solved: Solved, report: ChildReport, pha
     ended = outcome is Outcome.OK and not problem.later
     if ended and problem.start is None:  # metrics use the given graph, so not for an answer after the change
         report.stage("rate")
+        if problem.several_phases:
+            settled = not problem.unsettled and (settled or not problem.program.control.settles)
         fault = _rate(problem, answers, report, folder, settled=settled)
         if fault:
             outcome, reason = Outcome.INVALID_INPUT, f"algorithm {cell.algorithm!r}: {fault}"

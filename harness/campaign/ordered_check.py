@@ -151,7 +151,7 @@ def run_in_order(engine: GuardedEngine, cell: Cell, problem: Problem) -> Ordered
 def _metrics(problem: Problem, values: Values) -> list[dict[str, float]]:
     """Return the metrics of an answer; nothing if they cannot be computed, which the rating of the answer reports."""
     try:
-        return [checked_metrics(problem.algorithm.metrics(problem.given, values))]
+        return [checked_metrics(problem.algorithm.metrics(problem.given, {**problem.carried, **values}))]
     except (MemoryError, CacheError):
         raise
     except Exception:  # noqa: BLE001  the algorithm's code raises it again when the last answer is rated
@@ -161,9 +161,11 @@ def _metrics(problem: Problem, values: Values) -> list[dict[str, float]]:
 def metrics_by_superstep(engine: GuardedEngine, problem: Problem) -> Mapping[str, list[float]]:
     """Return the metrics after each superstep of one more run, for algorithms without steps in place that want them.
 
-    Empty for others, for engines that count no supersteps, warm runs, and graphs of more than MOST_EDGES edges.
+    Empty for others, for engines that count no supersteps, warm runs, programs of several phases, and graphs of more
+    than MOST_EDGES edges.
     """
     wanted = type(problem.algorithm).metrics_by_superstep and engine.stepwise and problem.start is None
+    wanted = wanted and not problem.several_phases
     if not wanted or problem.graph.num_edges > MOST_EDGES:
         return {}
     rows: list[dict[str, float]] = []
@@ -186,7 +188,7 @@ def within_interval(problem: Problem, values: Values) -> Comparison:
             f"answers of engines whose order varies are compared by metrics, and {problem.algorithm.name} states no "
             "metrics with an interval_slack; give validate=false, or an engine whose order does not vary"
         )
-    found = checked_metrics(problem.algorithm.metrics(problem.given, values))
+    found = checked_metrics(problem.algorithm.metrics(problem.given, {**problem.carried, **values}))
     every = [_inside(name, found[name], runs[:, -1], slack) for name, runs in expected.items()]
     return max(every, key=lambda one: (not one.ok, one.excess))
 

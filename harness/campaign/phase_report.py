@@ -18,6 +18,7 @@ from harness.records.outcome import Outcome
 from harness.records.statistics import median_interval
 
 Fields = dict[str, Any]
+_TIMES = ("solve", WORK, SOLVE_WINDOW)
 
 
 class PhaseReport(ChildReport):
@@ -53,12 +54,17 @@ class PhaseReport(ChildReport):
         self._report.waited(seconds)
 
     def end(self, outcome: Outcome, reason: str = "") -> None:
-        """Record the outcome, and the combined fields: after the last phase, or after one that is not ok."""
-        last = len(self._kept) == self._number
-        if outcome is Outcome.OK and not last:
+        """Record the combined fields and the outcome: after the last phase, or after one that is not ok.
+
+        A phase that is not ok leaves no time, and its own validation.
+        """
+        if outcome is Outcome.OK and len(self._kept) < self._number:
             return
-        if outcome is Outcome.OK:
-            self._report.tell(**combined(self._kept))
+        told = combined(self._kept)
+        if outcome is not Outcome.OK:
+            told = {name: value for name, value in told.items() if name not in _TIMES}
+            told["validation"] = self._kept[-1].get("validation")
+        self._report.tell(**told)
         self._report.end(outcome, f"phase {len(self._kept)}: {reason}" if reason else "")
 
 
@@ -106,7 +112,10 @@ def _schedule(schedules: Sequence[Fields]) -> Fields:
 
 def _transfers(transfers: Sequence[Fields]) -> Fields:
     def total(field: str) -> dict[str, int]:
-        return dict(sum((Counter(one[field]) for one in transfers), Counter()))
+        found: Counter[str] = Counter()
+        for one in transfers:
+            found.update(one[field])
+        return dict(found)
 
     requests = {int(size): count for size, count in total("requests").items()}
     visited = sum(one["visited_bytes"] for one in transfers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from harness.campaign.cell import Cell, digest, load
@@ -41,7 +42,8 @@ class Problem:
     the problem. ``start``: the start of a warm run. ``by_residual``: the answer of a warm run is one of several fixed
     points, and is compared with its own next superstep. ``compute`` puts a reference into the cache; None: this process
     computes it. ``later``: the phases after this one. ``all_inputs``: those of all phases, as far as they exist; None:
-    ``inputs``. ``limit``: the requested limit of supersteps of each phase.
+    ``inputs``. ``limit``: the requested limit of supersteps of each phase. ``unsettled``: a phase before this one could
+    settle, and has not.
     """
 
     algorithm: Algorithm
@@ -59,6 +61,7 @@ class Problem:
     later: tuple[Program, ...] = ()
     all_inputs: Inputs | None = None
     limit: int | None = None
+    unsettled: bool = False
 
     @property
     def several_phases(self) -> bool:
@@ -71,16 +74,23 @@ class Problem:
         names = [name for phase in self.program.phases[:-1] for name in phase.outputs]
         return {name: (self.all_inputs or self.inputs).properties[name] for name in names}
 
-    def after(self, values: Mapping[str, NDArray[Any]]) -> Problem:
-        """Return the problem of the next phase; ``values``: the outputs of this one. Raises InvalidInput."""
+    def after(self, values: Mapping[str, NDArray[Any]], *, settled: bool) -> Problem:
+        """Return the problem of the next phase.
+
+        ``values``, ``settled``: the outputs of this one, and whether it has settled. Raises InvalidInput.
+        """
         phase, *later = self.later
-        found = inputs_after(phase, self.graph, self.features, self.all_inputs or self.inputs, values)
-        every, inputs_hash = with_hash(read_only(found))
+        before = self.all_inputs or self.inputs
+        found = inputs_after(phase, self.graph, self.features, before, values)
+        new = {name: one for name, one in found.properties.items() if name not in before.properties}
+        made, new_hash = with_hash(read_only(Inputs(new)))
+        every = Inputs(MappingProxyType({**before.properties, **made.properties}), before.parameters)
         inputs = inputs_of_phase(phase, every)
         check_inputs(phase, self.graph, self.features, inputs)
         return replace(
-            self, program=phase, inputs=inputs, key=digest([self.key, phase.fingerprint, inputs_hash])[:32],
+            self, program=phase, inputs=inputs, key=digest([self.key, phase.fingerprint, new_hash])[:32],
             max_supersteps=limits_of(phase, self.limit)[-1], later=tuple(later), all_inputs=every,
+            unsettled=self.unsettled or (self.program.control.settles and not settled),
         )  # fmt: skip
 
     @property

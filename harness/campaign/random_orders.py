@@ -42,7 +42,7 @@ def metrics_in_random_orders(problem: Problem) -> Answer:
     seeds = list(range(RUNS))
     runs = [_answers(problem, [seed]) for seed in seeds] if whole else [_answers(problem, seeds)]
     rated = [
-        [checked_metrics(problem.algorithm.metrics(problem.given, values)) for values in sweeps]
+        [checked_metrics(problem.algorithm.metrics(problem.given, {**problem.carried, **values})) for values in sweeps]
         for answers in runs
         for sweeps in answers
     ]

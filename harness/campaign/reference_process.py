@@ -136,7 +136,7 @@ def _compute(cell: Cell, key: str, kind: Kind, phase: int, carried: Mapping[str,
     with Path(os.devnull).open("wb", buffering=0) as nowhere:
         problem = set_problem(cell, load_plugins(cell.block), ChildReport(nowhere), Phases(), make_again=True)
     for _ in range(phase - 1):
-        problem = problem.after(carried)
+        problem = problem.after(carried, settled=True)
     if cell.warm is not None and key != problem.key:
         graph, inputs = changed_graph(problem, cell.warm)
         problem = replace(problem, graph=graph, inputs=inputs, key=changed_key(problem, cell.warm))

@@ -29,7 +29,12 @@ def solve_window(report: ChildReport, folder: Path) -> Iterator[None]:
     with keeping(report):
         (folder.parent / f"{_BEGAN}{number}").touch()
     began = clock.perf_counter()
-    yield
+    try:
+        yield
+    except BaseException:
+        with keeping(report):
+            (folder.parent / f"{_BEGAN}{number}").unlink(missing_ok=True)
+        raise
     seconds = clock.perf_counter() - began
     with keeping(report):
         (folder.parent / f"{_ENDED}{number}").touch()

@@ -66,7 +66,8 @@ def varied_inputs(program: Program, graph: Graph, features: int, inputs: Inputs,
     The rows of vertex inputs are rotated among the vertices (of each side of a bipartite graph), all by the same
     amount, so that every row stays valid. If that changes nothing, the rows of edge inputs are rotated; if that changes
     nothing either, run-time parameters are reduced by a few per cent. A program without any gets equal contents in new
-    arrays. ``attempt`` selects different contents. Results of stages that run once are computed from the new inputs.
+    arrays. Inputs of a phase that follows another one are not rotated, because outputs of the earlier phase belong to
+    the graph. ``attempt`` selects different contents. Results of stages that run once are computed from the new inputs.
     """
     results = {name for stage in program.setup for name in stage.writes}
     given = Inputs({name: one for name, one in inputs.properties.items() if name not in results}, inputs.parameters)
@@ -82,7 +83,8 @@ def varied_inputs(program: Program, graph: Graph, features: int, inputs: Inputs,
 def _varied(program: Program, graph: Graph, inputs: Inputs, attempt: int) -> Inputs:
     """Return given inputs with other contents."""
     sides = (0, graph.num_vertices) if graph.bipartite is None else (0, graph.bipartite[0], graph.num_vertices)
-    for place, bounds in (("vertex", sides), ("edge", (0, graph.num_edges))):
+    places = (("vertex", sides), ("edge", (0, graph.num_edges))) if program.earlier is None else ()
+    for place, bounds in places:
         made = {
             name: _rotated(array, bounds, attempt + 1) if program.properties[name].place == place else array
             for name, array in inputs.properties.items()

@@ -57,6 +57,11 @@ class Declarations(dict[str, Property]):
         if isinstance(start, str):
             other = self.get(start)
             same = other is not None and (other.place, other.shape, other.dtype) == wanted
+            if start in self.ended:
+                raise LanguageError(
+                    f"property {name!r} starts as {start!r}, which is not an output of its phase, so that later phases "
+                    "do not know it; add p.output() there"
+                )
             if other is None or not same or (other.role == "temporary" and start not in self.once):
                 raise LanguageError(
                     f"property {name!r} starts as {start!r}, which is not a declared {wanted[0]} {wanted[2]} of "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.language.algorithm import Inputs
+from harness.language.errors import InvalidInput
 from harness.language.initial_state import check_inputs
 from harness.language.program import Program
 from harness.language.results_once import with_results
@@ -43,6 +44,12 @@ def inputs_after(
     ``values``: those outputs, float32 or bool in the shape of the property. Raises InvalidInput if they are NaN.
     """
     before = {} if phase.earlier is None else {name: np.asarray(values[name]) for name in phase.earlier.outputs}
+    for name, array in before.items():
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            raise InvalidInput(
+                f"output {name!r} of phase {len(phase.phases) - 1} holds values that are not numbers, so that phase "
+                f"{len(phase.phases)} cannot start"
+            )
     found = Inputs({**inputs.properties, **before}, inputs.parameters)
     return with_results(phase, graph, features, found)
 

@@ -30,6 +30,7 @@ from harness.language.program import (
     Program,
     Reducer,
     VertexStep,
+    edge_steps,
     reads,
 )
 from harness.language.readers import ARGUMENTS, PLACE_OF_ARGUMENT, EdgeReader, GraphReader, Reader
@@ -251,6 +252,8 @@ class ProgramBuilder(ControlRecorder):
         magnitude in the output. 0 requires relative accuracy at every vertex. No engine can provide that if values are
         differences of larger numbers, as in the solution of a linear system.
         """
+        if name in self._inherited and self._earlier is not None:
+            raise LanguageError(f"{name!r} belongs to an earlier phase; its outputs are outputs of the program anyway")
         if name not in self._properties or self._properties[name].role != "state":
             raise LanguageError(f"output {name!r} must be a declared property with a start")
         limit = _operand(bound)
@@ -276,6 +279,8 @@ class ProgramBuilder(ControlRecorder):
     def _finish(self, parameters: Mapping[str, float], over_out_edges: str) -> Program:
         """Return the program; ``over_out_edges``: the name of a stage that reduces over out-edges, in any phase."""
         earlier = None if self._earlier is None else self._earlier._finish(parameters, over_out_edges)
+        for step in () if earlier is None else edge_steps(earlier):
+            raise LanguageError(f"{step.name} updates both ends of edges; only the last phase may do that", step.line)
         what = self.name if earlier is None else f"phase {len(earlier.phases) + 1} of {self.name}"
         if not self._stages:
             raise LanguageError(f"{what} has no stages; decorate functions with p.over_edges, ...", self.line)

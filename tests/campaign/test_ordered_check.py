@@ -304,7 +304,14 @@ def test_runs_in_random_orders_are_those_of_one_graph_each():
     graph = algorithm.prepare_graph(given)
     inputs, program = algorithm.inputs(graph, 3), trace(algorithm)
     posed = SimpleNamespace(
-        algorithm=algorithm, program=program, given=given, graph=graph, inputs=inputs, features=3, max_supersteps=3
+        algorithm=algorithm,
+        program=program,
+        given=given,
+        graph=graph,
+        inputs=inputs,
+        features=3,
+        max_supersteps=3,
+        carried={},
     )
     found = metrics_in_random_orders(posed).values
     for seed in range(RUNS):

@@ -71,6 +71,9 @@ def test_a_wrong_phase_is_wrong(record_of, engine, number):  # noqa: F811
     assert record["outcome"] == "wrong"
     assert record["reason"].startswith(f"phase {number}: ")
     assert record["solve"] is None  # no time of a part
+    assert record["validation"]["ok"] is False
+    assert len(record["supersteps"]) >= 2
+    assert record["bytes_needed"] == 1000
 
 
 class Remembering(Right):
@@ -91,6 +94,15 @@ class RefusesSecond(Right):
         from harness.contract import No
 
         return No("no second phases") if program.earlier else Yes(1000)
+
+
+@pytest.mark.parametrize(("limit", "rated"), [(None, True), (3, False)])
+def test_a_rating_of_a_settled_run_needs_every_phase_that_can_settle(record_of, monkeypatch, limit, rated):  # noqa: F811
+    from onyx_fakes_problem import Phases
+
+    monkeypatch.setattr(Phases, "rated_when_settled", True)
+    record = record_of(Right, max_supersteps=limit, **OF_PHASES)
+    assert (record["settled"], bool(record["metrics"])) == (rated, rated)
 
 
 def test_a_refusal_names_the_phase(record_of):  # noqa: F811
@@ -122,7 +134,7 @@ def test_a_time_is_the_sum_of_one_run_of_each_phase():
         for samples, stopped in (([1.0, 2.0, 3.0], "precise"), ([10.0, 20.0], "count"))
     ]
     transfers = [
-        {"visited_bytes": 8, "moved_bytes": {"read": 16}, "requests": {"32": 2}, "subgraphs": {}},
+        {"visited_bytes": 8, "moved_bytes": {"read": 16}, "requests": {"32": 2}, "subgraphs": {"high": 0}},
         {"visited_bytes": 8, "moved_bytes": {"read": 8, "copied": 8}, "requests": {"32": 1, "64": 1}, "subgraphs": {}},
     ]
     found = combined([
@@ -133,6 +145,7 @@ def test_a_time_is_the_sum_of_one_run_of_each_phase():
     assert (found["settled"], found["marks"]) == (True, ["busy", "noisy"])
     assert found["transfers"] == {
         "visited_bytes": 16, "moved_bytes": {"read": 24, "copied": 8}, "amplification": 2.0,
-        "requests": {"32": 3, "64": 1}, "subgraphs": {},
+        "requests": {"32": 3, "64": 1},
+        "subgraphs": {"high": 0},
     }  # fmt: skip
     assert "lost_updates" not in found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -364,3 +365,17 @@ def test_other_inputs_have_their_own_results_of_stages_that_run_once():
     assert not np.array_equal(found.properties["start"], inputs.properties["start"])
     assert found.properties["strength"].tolist() == inputs.properties["strength"].tolist() == [3.0, 1.0, 0.0, 0.0]
     assert not found.properties["strength"].flags.writeable
+
+
+def test_a_window_that_an_exception_ended_does_not_count(tmp_path):
+    from harness.campaign.solve_window import solve_window, system_offset
+
+    (tmp_path / "made").mkdir()
+    told = {}
+    report = SimpleNamespace(tell=lambda **fields: told.update(fields))
+    with pytest.raises(KeyError), solve_window(report, tmp_path / "made"):
+        raise KeyError
+    with solve_window(report, tmp_path / "made"):
+        pass
+    fields = {**told, "solve": {"samples": [3_000.0]}}
+    assert "the samples add up to 3e+03 s" in wrong_clock(fields, tmp_path, system_offset())

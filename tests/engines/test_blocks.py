@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+import onyx_harness
 from engines.libraries.blocks import as_blocks, block_structure
 from harness.algorithms.manifold_ranking import ManifoldRanking
 from harness.algorithms.multimodal import Multimodal
 from harness.contract import Device, Phases
 from harness.graph import Graph
-from harness.language import trace
+from harness.language import Algorithm, Inputs, K, trace, where
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.engines.problems import new_engine
@@ -77,3 +78,26 @@ def test_messages_without_blocks_are_reported(name):
     program = program_named(name)
     reductions = [stage for stage in program.stages if hasattr(stage, "reducer") and hasattr(stage, "message")]
     assert any(as_blocks(program, stage) is None for stage in reductions)
+
+
+def test_a_masked_coefficient_may_read_an_input_of_the_source():
+    class Masked(Algorithm):
+        name = "masked"
+
+        def build(self, p):
+            p.edge("weight")
+            p.vertex("given", K)
+            p.vertex("x", K, start=0.0)
+            p.over_edges(into="sum", reduce="sum")(
+                lambda src, edge: where(edge.weight > 1.0, src.given * edge.weight, 0.0)
+            )
+            p.over_vertices(lambda v: {"x": v.sum})
+            p.repeat(1)
+            p.output("x", bound=1e-5)
+
+        def inputs(self, graph, features):
+            return Inputs({"given": np.arange(graph.num_vertices * features, dtype=np.float32).reshape(-1, features)})
+
+    graph = Graph.from_edges([0, 1, 2, 2], [1, 2, 0, 1], weights=[1, 2, 3, 4], name="four")
+    found = onyx_harness.run("scipy", Masked, graph, features=2, validate=True).answer("x")
+    np.testing.assert_allclose(found, [[12, 15], [16, 20], [4, 6]])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import onyx_harness
 from harness.campaign.problem import inputs_of
+from harness.campaign.variation import varied_inputs
 from harness.graph import Graph
 from harness.language import Algorithm, Inputs, InvalidInput, K, LanguageError, trace
 from harness.language.explain import explain_program
@@ -202,6 +204,34 @@ def without_output(p, _):
     p.output("y", bound=1e-5)
 
 
+def starts_as_hidden(p, _):
+    first(p)
+    p.output("x", bound=1e-5)
+    p.then()
+    p.vertex("y", start="hidden")
+
+
+def outputs_again(p, _):
+    first(p)
+    p.output("x", bound=1e-5)
+    p.then()
+    p.vertex("y", start=1.0)
+    p.over_vertices(lambda v: {"y": v.y + 1.0})
+    p.output("x", bound=1e-5)
+
+
+def steps_in_place_first(p, _):
+    p.vertex("x", start=1.0)
+    p.over_edges(update="both")(lambda src, dst: {"src": {"x": dst.x}, "dst": {"x": src.x}})
+    p.repeat(1)
+    p.output("x", bound=1e-5)
+    p.then()
+    p.vertex("y", start="x")
+    p.over_vertices(lambda v: {"y": v.y + 1.0})
+    p.repeat(1)
+    p.output("y", bound=1e-5)
+
+
 def without_second(p, _):
     first(p)
     p.output("x", bound=1e-5)
@@ -216,6 +246,9 @@ def without_second(p, _):
         (writes_output, "'x' is an input; declare it with a start"),
         (declares_output, "'x' is already a property of the vertex"),
         (without_output, "test names no output"),
+        (starts_as_hidden, "'hidden', which is not an output of its phase"),
+        (outputs_again, "'x' belongs to an earlier phase"),
+        (steps_in_place_first, "updates both ends of edges; only the last phase may do that"),
         (without_second, "phase 2 of test has no stages"),
     ],
 )
@@ -228,3 +261,43 @@ def test_a_phase_is_explained_by_its_number():
     one, two, _ = trace(Three()).phases
     assert explain_program(one).startswith("program three\n")
     assert explain_program(two).startswith("program three, phase 2\n")
+
+
+def test_a_phase_does_not_start_from_values_that_are_not_numbers():
+    program = trace(Three())
+    every = inputs_of(Three(), program, GRAPH, 1)
+    nan = np.array([[1], [np.nan], [3]], np.float32)
+    with pytest.raises(InvalidInput, match="output 'x' of phase 1 holds values that are not numbers"):
+        inputs_after(program.phases[1], GRAPH, 1, every, {"x": nan})
+
+
+def test_outputs_of_earlier_phases_are_not_rotated_among_the_vertices():
+    """They may belong to the graph, as a degree does."""
+    program = trace(Three()).phases[1]
+    inputs = Inputs({"x": np.array([[1], [2], [3]], np.float32), "twice": np.ones((3, 1), np.float32)})
+    found = varied_inputs(program, GRAPH, 1, inputs)
+    assert found.properties["x"] is not inputs.properties["x"]
+    np.testing.assert_array_equal(found.properties["x"], inputs.properties["x"])
+
+
+def test_a_run_has_settled_if_every_phase_has_that_can():
+    result = onyx_harness.run("tigr", Three, GRAPH, features=1, validate=True)
+    assert result.settled is False  # the second phase does not settle within 7 supersteps
+    assert result.supersteps == 2 + 7 + 1
+    assert set(result.answers) == {"x", "y", "z"}
+
+    class Quiet(Algorithm):
+        name = "quiet"
+
+        def build(self, p):
+            p.vertex("x", start=1.0)
+            p.over_vertices(lambda v: {"x": v.x * 0.0})
+            p.until_settled(at_most=9)
+            p.output("x", bound=1e-5)
+            p.then()
+            p.vertex("y", start="x")
+            p.over_vertices(lambda v: {"y": v.y + 1.0})
+            p.repeat(2)
+            p.output("y", bound=1e-5)
+
+    assert onyx_harness.run("tigr", Quiet, GRAPH).settled is True
