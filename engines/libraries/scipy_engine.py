@@ -52,7 +52,7 @@ class ScipyEngine(ArrayEngine):
             self._structures = {name: self._structure(found) for name, found in self._blocks.items()}
 
     def functions_of_edges(self, stage: EdgeReduce | EdgeUpdate) -> tuple[Expression, ...]:
-        """Return also the coefficients of blocks."""
+        """Return what is evaluated at every edge for a stage: of a product with blocks, their coefficient."""
         found = _blocks(self.program).get(stage.name)
         return super().functions_of_edges(stage) if found is None else (found.coefficient,)
 

@@ -183,7 +183,8 @@ def first_phase(problem: Problem) -> Problem:
 def limits_of(program: Program, given: int | None) -> list[int]:
     """Return how many supersteps each phase of a program may run.
 
-    ``given``: the requested limit; None: the program's own. A request can lower the limits of several phases only.
+    ``given``: the requested limit; None: the program's own. It replaces the limit of a program of one phase. It lowers
+    those of several phases, and raises none.
     """
     if program.earlier is None:
         return [given or program.max_supersteps]

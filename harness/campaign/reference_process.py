@@ -13,7 +13,7 @@ import resource
 import subprocess
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -58,10 +58,10 @@ class Referee:
         """
         request = {
             "cell": self._cell, "key": problem.key, "kind": kind, "phase": len(problem.program.phases),
-            "data_bytes": self._data_bytes,
+            "carried": list(problem.carried), "data_bytes": self._data_bytes,
         }  # fmt: skip
         with _memory_file(json.dumps(request)) as given, _memory_file() as printed:
-            _append(given, problem.carried)
+            _append(given, list(problem.carried.values()))
             status = run_beside(_MODULE, given.fileno(), printed.fileno())
             if status is None:
                 status = self._start(given, printed)
@@ -94,27 +94,19 @@ def _memory_file(text: str = "") -> BinaryIO:
     return file
 
 
-def _append(file: BinaryIO, arrays: Mapping[str, NDArray[Any]]) -> None:
+def _append(file: BinaryIO, arrays: Sequence[NDArray[Any]]) -> None:
     """Append arrays to the line of a file in memory, and rewind it."""
     file.seek(0, os.SEEK_END)
-    if arrays:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+    for array in arrays:
+        np.save(file, array, allow_pickle=False)
     file.seek(0)
-
-
-def _appended(file: BinaryIO) -> dict[str, NDArray[Any]]:
-    """Return the arrays after the line of a file that has been read."""
-    rest = io.BytesIO(file.read())
-    if not rest.getbuffer().nbytes:
-        return {}
-    with np.load(rest, allow_pickle=False) as arrays:
-        return dict(arrays)
 
 
 def main() -> int:
     """Compute the reference of the request and put it into the cache; the exit status reports the result."""
     request = json.loads(sys.stdin.buffer.readline())
-    carried = _appended(sys.stdin.buffer)
+    rest = io.BytesIO(sys.stdin.buffer.read())
+    carried = {name: np.load(rest, allow_pickle=False) for name in request["carried"]}
     resource.setrlimit(resource.RLIMIT_DATA, tuple(request["data_bytes"]))  # of the cell
     try:
         _compute(Cell.from_plain(request["cell"]), request["key"], request["kind"], request["phase"], carried)

@@ -199,8 +199,8 @@ def test_edges_visited_fall_and_the_answer_stays(strategy, graph_name, features)
     graph, _ = problem("label_propagation", graph_name, features)
     visited = [step.edges for step in statistics.supersteps]
     full = graph.num_edges
-    # a pull is sparse below half of the edges
-    assert max(visited) <= {"pull-sparse": 2.0, "pull": 2.0}.get(strategy, 1.0) * full
+    # this pull is sparse below half of the edges, and then visits all in-edges of destinations: counts are exact
+    assert max(visited) <= {"pull-sparse": 2.0, "pull": 1.3}.get(strategy, 1.0) * full
     falling = [step.edges for step in statistics.supersteps if step.active > 0]
     assert min(falling[len(falling) // 2 :]) < QUIETEST[strategy] * full
     if strategy in ("push", "gunrock"):

@@ -69,34 +69,25 @@ def test_every_phase_is_a_program_and_finds_inputs_and_outputs_of_earlier_ones()
 
 
 def test_the_fingerprint_covers_the_earlier_phases():
-    def changed(p, _):
-        p.vertex("given", K)
-        p.vertex("x", K, start="given")
-        p.over_edges(into="sum", reduce="sum")(lambda src: 2.0 * src.x)
-        p.over_vertices(lambda v: {"x": v.sum})
-        p.repeat(2)
-        p.output("x", bound=1e-5)
-        finish(p)
+    def scaled(by):
+        def build(p, _):
+            p.vertex("given", K)
+            p.vertex("x", K, start="given")
+            p.over_edges(into="sum", reduce="sum")(lambda src: by * src.x)
+            p.over_vertices(lambda v: {"x": v.sum})
+            p.repeat(2)
+            p.output("x", bound=1e-5)
+            p.then()
+            p.vertex("y", start=1.0)
+            p.over_vertices(lambda v: {"y": v.y + 1.0})
+            p.repeat(2)
+            p.output("y", bound=1e-5)
 
-    def same_end(p, _):
-        p.vertex("given", K)
-        p.vertex("x", K, start="given")
-        p.over_edges(into="sum", reduce="sum")(lambda src: src.x)
-        p.over_vertices(lambda v: {"x": v.sum})
-        p.repeat(2)
-        p.output("x", bound=1e-5)
-        finish(p)
+        return program_of(build)
 
-    def finish(p):
-        p.then()
-        p.vertex("y", K, start="x")
-        p.over_vertices(lambda v: {"y": v.y + 1.0})
-        p.repeat(2)
-        p.output("y", bound=1e-5)
-
-    one, other = program_of(changed), program_of(same_end)
+    one, other = scaled(2.0), scaled(3.0)
     assert one.serialise()["stages"] == other.serialise()["stages"]
-    assert one.fingerprint != other.fingerprint == program_of(same_end).fingerprint
+    assert one.fingerprint != other.fingerprint == scaled(3.0).fingerprint
 
 
 def test_inputs_of_a_phase_are_its_own_and_the_outputs_before():
@@ -166,20 +157,17 @@ def first(p):
     p.repeat(1)
 
 
-def reads_hidden(p, _):
-    first(p)
-    p.output("x", bound=1e-5)
-    p.then()
-    p.vertex("y", start="x")
-    p.over_vertices(lambda v: {"y": v.hidden})
+def reads(name):
+    """Return a program whose second phase reads a property of the first one."""
 
+    def build(p, _):
+        first(p)
+        p.output("x", bound=1e-5)
+        p.then()
+        p.vertex("y", start="x")
+        p.over_vertices(lambda v: {"y": getattr(v, name)})
 
-def reads_temporary(p, _):
-    first(p)
-    p.output("x", bound=1e-5)
-    p.then()
-    p.vertex("y", start="x")
-    p.over_vertices(lambda v: {"y": v.sum})
+    return build
 
 
 def writes_output(p, _):
@@ -241,8 +229,8 @@ def without_second(p, _):
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (reads_hidden, "v.hidden: no vertex property 'hidden' is known here; it is not an output of its phase"),
-        (reads_temporary, "v.sum: no vertex property 'sum' is known here; it is not an output of its phase"),
+        (reads("hidden"), "v.hidden: no vertex property 'hidden' is known here; it is not an output of its phase"),
+        (reads("sum"), "v.sum: no vertex property 'sum' is known here; it is not an output of its phase"),
         (writes_output, "'x' is an input; declare it with a start"),
         (declares_output, "'x' is already a property of the vertex"),
         (without_output, "test names no output"),
