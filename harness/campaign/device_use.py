@@ -1,10 +1,12 @@
 """The use of a device by a cell: alone for timed runs, and on a GPU beside other cells for everything else.
 
     room      a part of a GPU's memory, from the creation of a context there to the end of the engine
-    shared    a call of an engine that other cells may run beside: uploads, checks, downloads
+    shared    the work of an engine that other cells may run beside: uploads, checks, downloads
     alone     timed runs: no other cell uses the device, not even for copies
 
-Cells of a sweep thus overlap what is not timed, although each is timed alone. The processor has no shared use: engines
+Cells of a sweep thus overlap what is not timed, although each is timed alone. A cell shares the device from the
+creation of its context to the end of the engine, and leaves that use to be alone: with a lock for each call of the
+engine, it waited for the timed runs of others at each of about twenty calls. The processor has no shared use: engines
 are prepared and closed there without a lock, and cells take turns for the rest.
 """
 
@@ -38,6 +40,9 @@ class Use(Protocol):
     def alone(self) -> AbstractContextManager[None]:
         """Use the device for timed runs."""
 
+    def away(self) -> AbstractContextManager[None]:
+        """Leave a shared use for long work on the processor; calls of the engine share the device one by one."""
+
 
 class Unlocked:
     """The use of a device that no other cell has: without locks."""
@@ -50,6 +55,10 @@ class Unlocked:
         """Lock nothing."""
         return nullcontext()
 
+    def away(self) -> AbstractContextManager[None]:
+        """Lock nothing."""
+        return nullcontext()
+
 
 class DeviceUse:
     """The use of a cell's device, with the locks that all cells of a user share; waits are a phase and are reported.
@@ -59,7 +68,8 @@ class DeviceUse:
 
     def __init__(self, cell: Cell, report: ChildReport, phases: Phases) -> None:
         self._cell, self._report, self._phases = cell, report, phases
-        self._held, self._alone = False, False
+        self._lock: ExitStack | None = None
+        self._alone = False
         self.overlaps = cell.device.kind == "cuda"
 
     @contextmanager
@@ -82,7 +92,7 @@ class DeviceUse:
     @contextmanager
     def shared(self) -> Iterator[None]:
         """Use a GPU beside other cells. Does nothing within another use, and on a CPU."""
-        if self._held or not self.overlaps:
+        if self._lock is not None or not self.overlaps:
             yield
             return
         with self._holding(shared=True):
@@ -90,28 +100,48 @@ class DeviceUse:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Use the device while no other cell does. Does nothing within the same use."""
+        """Use the device while no other cell does; a shared use is left for that time. Nothing within the same use."""
         if self._alone:
             yield
             return
-        if self._held:
-            raise RuntimeError("a cell that shares its device cannot have it exclusively; leave the shared use first")
-        with self._holding(shared=False):
+        with self.away(), self._holding(shared=False):
             yield
 
     @contextmanager
+    def away(self) -> Iterator[None]:
+        """Leave a shared use until the end of the block. Does nothing without one, and within a use alone."""
+        if self._lock is None or self._alone:
+            yield
+            return
+        self._leave()
+        try:
+            yield
+        finally:
+            self._enter(shared=True)
+
+    @contextmanager
     def _holding(self, *, shared: bool) -> Iterator[None]:
+        self._enter(shared=shared)
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def _enter(self, *, shared: bool) -> None:
+        """Take the lock of the device."""
         cell = self._cell
-        with ExitStack() as held:
-            with self._waiting():
-                held.enter_context(device_lock(cell.device, cell.title, cell.limits.time_s, shared=shared))
-            self._held, self._alone = True, not shared
-            try:
-                yield
-            finally:
-                self._held = self._alone = False
-                if self.overlaps and was_opened(cell.device.index):
-                    rest(cell.device)
+        with ExitStack() as held, self._waiting():
+            held.enter_context(device_lock(cell.device, cell.title, cell.limits.time_s, shared=shared))
+            self._lock, self._alone = held.pop_all(), not shared
+
+    def _leave(self) -> None:
+        """Release the lock of the device."""
+        if self._lock is None:
+            return
+        self._lock.close()
+        self._lock, self._alone = None, False
+        if self.overlaps and was_opened(self._cell.device.index):
+            rest(self._cell.device)
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:

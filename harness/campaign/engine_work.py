@@ -99,7 +99,8 @@ def _work_of_engine(
                 report.stage("build")
                 engine.build(problem.program, problem.graph, problem.features, cell.device, phases)
                 alone = held.enter_context(use.room(None if whole_memory else needed, tunes=engine.tunes))
-                with use.shared(), phases("context") if use.overlaps else contextlib.nullcontext():
+                held.enter_context(use.shared())
+                with phases("context") if use.overlaps else contextlib.nullcontext():
                     held.enter_context(device_memory(cell, report))
                 result = work(engine)
         except BaseException as error:

@@ -165,21 +165,27 @@ class Quiet:
     waited = waits
 
 
-def test_cells_that_use_a_gpu_at_random_are_alone_when_they_ask_for_it():
+def device_use():
     cell = SimpleNamespace(device=GPU, title="a cell", limits=SimpleNamespace(time_s=HANGS_S))
+    return DeviceUse(cell, Quiet(), Phases())
+
+
+@pytest.mark.parametrize("shares_between", [False, True])
+def test_cells_that_use_a_gpu_at_random_are_alone_when_they_ask_for_it(shares_between):
     inside, disturbed, most = [], [], []
 
     def work(number):
-        use, draw = DeviceUse(cell, Quiet(), Phases()), random.Random(number)
-        for _ in range(20):
-            alone = draw.random() < 0.3
-            with use.alone() if alone else use.shared(), use.shared():  # a call within a use takes no lock
-                inside.append(alone)
-                os.sched_yield()
-                if any(inside) and len(inside) > 1:
-                    disturbed.append(number)
-                most.append(len(inside))
-                inside.remove(alone)
+        use, draw = device_use(), random.Random(number)
+        with use.shared() if shares_between else ExitStack():
+            for _ in range(20):
+                alone = draw.random() < 0.3
+                with use.alone() if alone else use.shared(), use.shared():  # a call within a use takes no lock
+                    inside.append(alone)
+                    os.sched_yield()
+                    if any(inside) and len(inside) > 1:
+                        disturbed.append(number)
+                    most.append(len(inside))
+                    inside.remove(alone)
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(work, range(4)))
@@ -187,8 +193,25 @@ def test_cells_that_use_a_gpu_at_random_are_alone_when_they_ask_for_it():
     assert len(most) == 80
 
 
-def test_who_shares_a_device_cannot_ask_for_it_alone():
-    cell = SimpleNamespace(device=GPU, title="a cell", limits=SimpleNamespace(time_s=HANGS_S))
-    use = DeviceUse(cell, Quiet(), Phases())
-    with use.shared(), pytest.raises(RuntimeError, match="leave the shared use first"), use.alone():
-        pass
+@pytest.mark.parametrize("left", ["alone", "away"])
+def test_a_shared_use_is_left_for_a_time(left):
+    use, path = device_use(), device_lock_path(GPU)
+    with use.shared():
+        assert not is_free(path)
+        with getattr(use, left)():
+            assert is_free(path, shared=True) == (left == "away")
+            with use.alone(), use.away():  # nothing to leave
+                assert not is_free(path, shared=True)
+            assert is_free(path) == (left == "away")
+        assert not is_free(path)
+        assert is_free(path, shared=True)
+    assert is_free(path)
+
+
+def test_a_shared_use_continues_after_a_failure_alone():
+    use, path = device_use(), device_lock_path(GPU)
+    with use.shared():
+        with pytest.raises(ZeroDivisionError), use.alone():
+            _ = 1 / 0
+        assert not is_free(path)
+        assert is_free(path, shared=True)
