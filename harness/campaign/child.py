@@ -261,7 +261,7 @@ def _values(
     from harness.campaign.lock import others_at_rest
     from harness.campaign.measurement import answer_of, marks_of, measure_engine, reset, spare_cores
     from harness.campaign.ordered_check import metrics_by_superstep, run_in_order
-    from harness.campaign.plausibility import WHOLE_BYTES, Witness
+    from harness.campaign.plausibility import SAMPLED_BYTES, Witness
     from harness.campaign.sampled_check import transitions
     from harness.campaign.scrutiny import gather
     from harness.campaign.solve_window import solve_window
@@ -279,7 +279,7 @@ def _values(
         bystanders = Bystanders()
         cold = cold_run(engine, cell, problem, report) if problem.start is not None else None
         report.stage("solve")
-        witness = Witness(engine, problem.validated, sample if problem.answer_bytes > WHOLE_BYTES else None)
+        witness = Witness(engine, problem.validated, sample if problem.answer_bytes > SAMPLED_BYTES else None)
         with solve_window(report, folder):
             timing = measure_engine(
                 engine,
@@ -313,7 +313,7 @@ def _values(
         with phases("other_inputs"):
             evidence = gather(engine, cell, problem, timing, witness, late, sample)
         report.stage("run in a known order")
-        with engine.use.away(), phases("replay"):  # metrics of every superstep take the processor's time
+        with phases("replay"):
             ordered = run_in_order(engine, cell, problem)
             by_superstep = {} if ordered is not None else metrics_by_superstep(engine, problem)
     _tell_schedule(engine, problem, report, folder)  # again: some options are chosen by timing the first runs

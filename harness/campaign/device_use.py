@@ -41,7 +41,7 @@ class Use(Protocol):
         """Use the device for timed runs."""
 
     def away(self) -> AbstractContextManager[None]:
-        """Leave a shared use for long work on the processor; calls of the engine share the device one by one."""
+        """Leave a shared use, for long work on the processor."""
 
 
 class Unlocked:
@@ -138,10 +138,10 @@ class DeviceUse:
         """Release the lock of the device."""
         if self._lock is None:
             return
-        self._lock.close()
-        self._lock, self._alone = None, False
         if self.overlaps and was_opened(self._cell.device.index):
-            rest(self._cell.device)
+            rest(self._cell.device)  # before another cell has the device
+        lock, self._lock, self._alone = self._lock, None, False
+        lock.close()
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:

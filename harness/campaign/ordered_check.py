@@ -141,7 +141,8 @@ def run_in_order(engine: GuardedEngine, cell: Cell, problem: Problem) -> Ordered
             engine.run(1)
         values = answer_of(engine, problem.program.outputs)
         if len(rows) == number:
-            rows += _metrics(problem, values)
+            with engine.use.away():
+                rows += _metrics(problem, values)
     whole = rows if len(rows) == problem.max_supersteps else []
     by_name = {name: [row[name] for row in whole] for name in (whole[0] if whole else ())}
     kept = {name: np.array(array) for name, array in values.items()}
@@ -172,7 +173,9 @@ def metrics_by_superstep(engine: GuardedEngine, problem: Problem) -> Mapping[str
     engine.reset(problem.inputs)
     for number in range(problem.max_supersteps):
         settled = engine.run(1).settled
-        rows += _metrics(problem, answer_of(engine, problem.program.outputs))
+        values = answer_of(engine, problem.program.outputs)
+        with engine.use.away():
+            rows += _metrics(problem, values)
         if settled or len(rows) <= number:
             break
     return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}

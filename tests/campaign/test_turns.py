@@ -34,8 +34,8 @@ COLD_AND_WARM = ["reset", "run", *TIMED_RUNS, *WARM_RUNS]
 
 
 def shared(*events):
-    """Return the calls of an engine beside other cells, each under a separate lock."""
-    return [one for event in events for one in ("shared", *event.split(), "rest", "idle")]
+    """Return calls of an engine beside other cells, all under one lock."""
+    return ["shared", *events, "rest", "idle"]
 
 
 def alone(*events):
@@ -150,13 +150,13 @@ def test_on_a_gpu_only_timed_runs_are_exclusive(ran):
 
 
 def test_on_a_gpu_a_sampled_check_is_beside_other_cells(ran, monkeypatch):
-    monkeypatch.setattr("harness.campaign.plausibility.WHOLE_BYTES", 0)
+    monkeypatch.setattr("harness.campaign.plausibility.SAMPLED_BYTES", 0)
     fields, events = ran("cuda", validate="sampled")
     assert fields["outcome"] == "ok", fields["reason"]
     timed = alone("reset", "run", "rows", "values", "reset", "run", "rows", "values")
-    rows = "rows values"  # the default of rows() reads all
-    checked = ["reset", "run", rows, "run", rows, "run", rows]  # superstep 1, those up to 9, and 10
-    after = shared("values", *checked, "reset", "run", rows, "run", "close")
+    rows = ["rows", "values"]  # the default of rows() reads all
+    checked = ["reset", "run", *rows, "run", *rows, "run", *rows]  # superstep 1, those up to 9, and 10
+    after = shared("values", *checked, "reset", "run", *rows, "run", "close")
     start = events.index("alone")
     assert events[start:] == [*timed, *after, "out", "judged"]
 
@@ -214,7 +214,7 @@ def test_every_repetition_of_a_small_answer_is_read_whole(counted):
 
 
 def test_calls_of_a_cell_to_its_engine_exclusively_and_in_total(counted, monkeypatch):
-    monkeypatch.setattr("harness.campaign.plausibility.WHOLE_BYTES", 16 * VERTICES - 1)
+    monkeypatch.setattr("harness.campaign.plausibility.SAMPLED_BYTES", 16 * VERTICES - 1)
     fields, made = counted()
     samples, steps, array = len(fields["solve"]["samples"]), 10, 16 * VERTICES
     sample = 16 * SAMPLED
@@ -292,7 +292,7 @@ def test_on_the_processor_only_the_runs_have_a_lock(ran):
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ("cuda", [*shared("prepare", "reset"), *alone("reset"), *shared("close"), "out"]),
+        ("cuda", ["prepare", "reset", "rest", "idle", *alone("reset"), *shared("close"), "out"]),
         ("cpu", ["prepare", "alone", "reset", "idle", "close"]),
     ],
 )
@@ -320,9 +320,10 @@ def test_the_run_before_a_change_is_beside_other_cells_but_for_its_run(ran):
     asked = {"algorithm": {"name": "bfs"}, "graph": {"name": "fake_path", "vertices": 12}, "warm": WARM}
     fields, events = ran("cuda", **asked)
     assert fields["outcome"] == "ok", fields["reason"]
-    begin = ["admitted", "build", "rooms", *shared("context", "prepare")]
-    before = [*begin, *alone("reset", "run"), *shared("values", "close"), "out"]
-    timed = [*begin, *shared("reset", "narrow"), *alone(*COLD_AND_WARM), *shared("values", "close"), "out"]
+    begin = ["admitted", "build", "rooms"]
+    before = [*begin, *shared("context", "prepare"), *alone("reset", "run"), *shared("values", "close"), "out"]
+    warm = [*shared("context", "prepare", "reset", "narrow"), *alone(*COLD_AND_WARM)]
+    timed = [*begin, *warm, *shared("values", "close"), "out"]
     assert events == ["changed", *before, "start", "sample", *timed, "judged"]
 
 
