@@ -21,7 +21,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # otherwise each worker starts a BLAS t
     # Threads of kernels that wait for the next one would keep the cores from the other worker: a third of the time.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-pytest_plugins = ("pytester", "tests.selection")
+pytest_plugins = ("pytester", "tests.selection", "tests.short_run")
 ROOT = Path(__file__).parents[1]
 FAKES = ROOT / "tests" / "campaign" / "fakes"
 

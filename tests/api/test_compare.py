@@ -61,6 +61,7 @@ def doubling(tmp_path, monkeypatch):
     sys.modules.pop("doubling_module")
 
 
+@pytest.mark.short_run(rows=1)
 @pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_engines_are_compared_on_a_graph_and_a_class_of_this_process(doubling, tmp_path, capsys):

@@ -151,6 +151,7 @@ def test_it_is_the_first_superstep_of_all_whose_answer_is_within_the_bound(name,
     assert timed.interval.sufficient
 
 
+@pytest.mark.short_run(rows=1)
 def test_engines_that_stop_elsewhere_reach_it_at_the_same_superstep(problem_of, engine_of):
     problem = problem_of("label_propagation")
     early, _, at_once = measured(engine_of(problem), problem)

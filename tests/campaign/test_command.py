@@ -44,6 +44,7 @@ def single_error(finished):
     return finished.stderr[finished.stderr.index(line) :]
 
 
+@pytest.mark.short_run(rows=1)
 @pytest.mark.slow
 def test_every_cell_leaves_a_record_however_it_ends(command, tmp_path):
     finished = command(*CELL, f"engine={','.join(ENDINGS)}", "limits.memory_gb=0.4")
@@ -71,6 +72,7 @@ def test_a_cell_that_hangs_is_ended_at_its_limit(command, tmp_path):
     assert "timeout: not finished after 1.5 s, in stage" in finished.stdout
 
 
+@pytest.mark.short_run(rows=1)
 def test_an_ok_record_holds_the_whole_run(command, tmp_path):
     finished = command(
         *CELL, "engine=fake_right", "engine.direction=pull", "algorithm.scale=0.5", "measure.repetitions=4",
@@ -108,6 +110,7 @@ def test_cells_differ_by_every_swept_key_and_are_shown_in_groups(command_here, t
     assert all(record["validation"] is None for record in found)
 
 
+@pytest.mark.short_run(rows=1)
 def test_a_sweep_resumes_where_it_stopped(command_here, tmp_path):
     sweep = (*CELL, "engine=fake_right,fake_raises")
     first = command_here(*sweep)

@@ -167,6 +167,7 @@ FEW, MANY = (
 plans = given(plan=st.lists(faults(), min_size=1, max_size=3))
 
 
+@pytest.mark.short_run(rows=1)
 @pytest.mark.slow
 @FEW
 @plans

@@ -23,6 +23,7 @@ def records(folder):
     return {record["config"]["engine"]: record for _, record in read_records(folder)}
 
 
+@pytest.mark.short_run(rows=1)
 @pytest.mark.slow
 def test_engines_that_misbehave_beside_their_answer(command_here, tmp_path):
     elsewhere, left = tmp_path / "elsewhere", tmp_path / "left"
@@ -103,6 +104,7 @@ def test_an_error_of_fifty_megabytes_is_shortened(command_here, tmp_path):
     assert (path.parents[1] / "report.html").stat().st_size < 200_000
 
 
+@pytest.mark.short_run(rows=1)
 @pytest.mark.slow
 def test_engines_that_would_falsify_a_comparison_end_in_their_own_cells(command_here, tmp_path):
     engines = "fake_overwriting,fake_quitting,fake_warped,fake_right"

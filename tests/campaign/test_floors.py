@@ -151,6 +151,7 @@ def test_a_failed_measurement_is_told(caplog):
     assert "no CUDA device" in caplog.text
 
 
+@pytest.mark.short_run(rows=1)
 def test_a_cell_has_a_floor_and_the_table_shows_it(command, cache, tmp_path):
     """The cache holds rates of this device: no bytes stay in a cache, and memory delivers 1 TB/s."""
     rates = {**SLOW, "levels": [(0, 1e12), (0, 1e12)]}

@@ -79,6 +79,7 @@ ERRORS = {
 }
 
 
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("engine", ERRORS, ids=lambda engine: engine.__name__)
 def test_an_engine_that_writes_to_its_inputs_is_an_engine_error(record_of, engine, caplog):  # noqa: F811
     record = record_of(engine)

@@ -178,6 +178,7 @@ def test_an_invalid_layout_is_reported_before_anything_runs(command_here):
     assert "layout.first is 'Nobody', not one of the columns: Unfolded, Folded" in finished.stderr
 
 
+@pytest.mark.short_run(rows=1)
 @pytest.mark.slow
 def test_a_preset_of_a_paper_ends_with_the_paper_s_table(command_here, tmp_path):
     finished = command_here(

@@ -74,6 +74,7 @@ def test_every_fake_runs_the_suite():
     assert set(CAUGHT) == {name_of(name) for name in BROKEN} | set(SCHEDULES)
 
 
+@pytest.mark.short_run(rows=6)
 @pytest.mark.parametrize("name", CAUGHT)
 def test_a_broken_engine_is_caught(installed, capsys, name):
     check, words = CAUGHT[name]
@@ -95,6 +96,7 @@ def test_a_leak_shows_in_a_process_that_has_memory_left_over(installed, capsys):
     assert len(held) == 400
 
 
+@pytest.mark.short_run(rows=1)
 def test_a_right_engine_passes(installed, monkeypatch):
     """The whole suite passes, run as a command."""
     monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")

@@ -231,6 +231,7 @@ def check(seed, features, schedules):
 
 
 # The first takes as long as the other two, and its schedules are those of :mod:`tests.engines.test_operations`, too.
+@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.full) for seed in (0, 3, 4, 5))])
 def test_random_programs(seed):
     """Some programs under some of the schedules, each with its own number of features."""

@@ -36,6 +36,7 @@ def test_it_is_unknown_before_it_is_installed(command):
     assert "no engine called 'example'" in finished.stderr
 
 
+@pytest.mark.short_run(rows=1)
 def test_it_runs_in_a_sweep_and_appears_in_the_table(command, harness_environment, installed, tmp_path):
     finished = command(
         "engine=example,example_blocked,fake_right", "algorithm=pagerank", "graph=fake_ring", "features=2",

@@ -96,6 +96,7 @@ _PLAIN = st.recursive(
 )
 
 
+@pytest.mark.short_run(rows=1)
 @given(data=st.dictionaries(st.text(), _PLAIN, max_size=4))
 def test_any_plain_data_is_written_as_strict_json(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("json") / "data.json"

@@ -33,6 +33,7 @@ def text_of(path):
     return " ".join(ET.parse(path).getroot().itertext())
 
 
+@pytest.mark.short_run(rows=1)
 def test_every_kind_is_drawn(drawn):
     kinds = [path.name for path, _ in drawn if path.suffix == ".svg"]
     assert kinds[:3] == ["speed-ups-01.svg", "features-01.svg", "features-02.svg"]

@@ -1,0 +1,134 @@
+"""The short run: which rows of long tests run by default. The other rows are marked ``full``.
+
+``seconds.txt`` lists the test functions whose rows take more than ``MOST_S`` together, with the mean seconds of a row.
+Of such a function, as many rows run by default as fit into ``MOST_S``, at least one; none if a row takes more than
+``LONG_S``. ``@pytest.mark.short_run(rows=8)`` gives the number for a function instead. The rows are chosen such that
+each value of a parameter occurs if possible. A function that the list lacks runs whole, and so do functions that the
+command line names (``pytest FILE::test_name``).
+
+``pytest --junitxml=FILE -m 'full or not full'`` measures; ``python -m tests.short_run FILE`` writes the list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.covering import covering
+
+ROOT = Path(__file__).parents[1]
+SECONDS = Path(__file__).with_name("seconds.txt")
+MOST_S = 1.0  # for the rows of a function
+LONG_S = 3.0  # of a row
+_APART = ("full", "gpu", "benchmark")  # rows that do not run by default on any machine
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line("markers", "short_run(rows): how many rows of a long test run by default")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the rows that are left out of the short run."""
+    if any("::" in argument for argument in config.args):
+        return
+    functions: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if not any(item.get_closest_marker(name) for name in _APART):
+            functions[function_of(item)].append(item)
+    for name, left_out in left_out_of(functions, known_seconds()).items():
+        for item in left_out:
+            item.add_marker(pytest.mark.full(reason=f"{name} is long"))
+
+
+def function_of(item: pytest.Item) -> str:
+    """Return the name of the function of a row, with its file."""
+    return item.nodeid.partition("[")[0]
+
+
+def known_seconds() -> dict[str, float]:
+    """Return the mean seconds of a row by function, from the list."""
+    lines = map(str.split, SECONDS.read_text(encoding="utf-8").splitlines())
+    return {name: float(seconds) for seconds, name in lines}
+
+
+def left_out_of(
+    functions: Mapping[str, Sequence[pytest.Item]], seconds: Mapping[str, float]
+) -> dict[str, list[pytest.Item]]:
+    """Return the rows to leave out of the short run, by function."""
+    found = {}
+    for name, rows in functions.items():
+        kept = {row.nodeid for row in chosen(rows, rows_to_run(rows, seconds.get(name, 0.0)))}
+        found[name] = [row for row in rows if row.nodeid not in kept]
+    return found
+
+
+def rows_to_run(rows: Sequence[pytest.Item], seconds: float) -> int:
+    """Return how many rows of a function run by default; ``seconds``: of a row."""
+    given = rows[0].get_closest_marker("short_run")
+    if given is not None:
+        return int(given.kwargs["rows"])
+    if seconds * len(rows) <= MOST_S:
+        return len(rows)
+    return 0 if seconds > LONG_S else max(1, int(MOST_S / seconds))
+
+
+def chosen(rows: Sequence[pytest.Item], count: int) -> list[pytest.Item]:
+    """Return ``count`` rows: first those that show new values of parameters, then others by the hash of their names."""
+    if count >= len(rows):
+        return list(rows)
+    first = covering(rows, _values)[:count]
+    names = {row.nodeid for row in first}
+    others = sorted(
+        (row for row in rows if row.nodeid not in names),
+        key=lambda row: hashlib.sha256(row.nodeid.encode()).digest(),
+    )
+    return [*first, *others[: count - len(first)]]
+
+
+def _values(row: pytest.Item) -> list[tuple[int, str]]:
+    """Return the parts of a row's name, which tell its parameters, with their places."""
+    return list(enumerate(row.nodeid.partition("[")[2].rstrip("]").split("-")))
+
+
+def measured(report: Path) -> dict[str, tuple[float, int]]:
+    """Return the seconds of all rows of each function in a JUnit report, and their number."""
+    found: dict[str, tuple[float, int]] = {}
+    for case in ET.parse(report).iter("testcase"):
+        if case.find("skipped") is not None or case.get("name") is None:
+            continue
+        parts = str(case.get("classname")).split(".")
+        file = max((at for at in range(len(parts) + 1) if _module(parts[:at]).is_file()), default=0)
+        if file == 0:
+            continue
+        path = _module(parts[:file]).relative_to(ROOT).as_posix()
+        name = "::".join([path, *parts[file:], str(case.get("name")).partition("[")[0]])
+        seconds, rows = found.get(name, (0.0, 0))
+        found[name] = seconds + float(case.get("time", 0.0)), rows + 1
+    return found
+
+
+def _module(parts: Sequence[str]) -> Path:
+    return ROOT.joinpath(*parts).with_suffix(".py") if parts else ROOT
+
+
+def main(report: Path) -> None:
+    """Write the list from a report; functions that the report lacks keep their lines."""
+    seconds = known_seconds() if SECONDS.exists() else {}
+    for name, (total, rows) in measured(report).items():
+        seconds.pop(name, None)
+        if total > MOST_S:
+            seconds[name] = total / rows
+    lines = sorted(f"{each:.2f} {name}" for name, each in seconds.items())
+    SECONDS.write_text("".join(f"{line}\n" for line in sorted(lines, key=lambda line: line.split()[1])), "utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
