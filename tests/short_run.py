@@ -29,11 +29,6 @@ LONG_S = 3.0  # of a row
 _APART = ("full", "gpu", "benchmark")  # rows that do not run by default on any machine
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker."""
-    config.addinivalue_line("markers", "short_run(rows): how many rows of a long test run by default")
-
-
 @pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the rows that are left out of the short run."""
