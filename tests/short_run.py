@@ -24,8 +24,8 @@ from tests.covering import covering
 
 ROOT = Path(__file__).parents[1]
 SECONDS = Path(__file__).with_name("seconds.txt")
-MOST_S = 1.0  # for the rows of a function
-LONG_S = 3.0  # of a row
+MOST_S = 0.7  # for the rows of a function
+LONG_S = 2.0  # of a row
 _APART = ("full", "gpu", "benchmark")  # rows that do not run by default on any machine
 
 

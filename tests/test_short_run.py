@@ -35,11 +35,11 @@ def test_short(a):
 def test_new():
     print("<new>")
 """
-LIST = """0.24 test_it.py::test_table
+LIST = """0.17 test_it.py::test_table
 0.01 test_it.py::test_marked
-3.10 test_it.py::test_endless
+2.10 test_it.py::test_endless
 9.00 test_it.py::test_important
-0.40 test_it.py::test_short
+0.30 test_it.py::test_short
 """
 
 
@@ -99,7 +99,7 @@ def test_a_function_that_is_named_runs_whole(run):
 def test_the_list_is_written_from_a_report(tmp_path, monkeypatch):
     case = '<testcase classname="tests.test_short_run" name="{}" time="{}"/>'
     skipped = '<testcase classname="tests.test_short_run" name="c" time="9"><skipped/></testcase>'
-    cases = [case.format("a[1]", 2.0), case.format("a[2]", 1.0), case.format("b", 0.9), skipped]
+    cases = [case.format("a[1]", 2.0), case.format("a[2]", 1.0), case.format("b", 0.6), skipped]
     (tmp_path / "report.xml").write_text(f"<r>{''.join(cases)}</r>", "utf-8")
     (tmp_path / "seconds").write_text("7.00 tests/test_short_run.py::b\n8.00 tests/other.py::d\n", "utf-8")
     monkeypatch.setattr(short_run, "SECONDS", tmp_path / "seconds")

@@ -95,6 +95,7 @@ def test_labels_settle_at_the_same_superstep(graph_name, name):
     engine.close()
 
 
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("name", ENGINES)
 def test_rounding_does_not_keep_a_run_going(name):
     """From ranks that move only by rounding, the first test ends the run, also at half the tolerance. Of the graphs

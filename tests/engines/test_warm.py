@@ -181,6 +181,7 @@ def test_changed_potentials_of_edges(schedule):
     engine.close()
 
 
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(
     ("schedule", "name", "kind", "share"),
     [
