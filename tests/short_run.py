@@ -1,10 +1,10 @@
 """The short run: which rows of long tests run by default. The other rows are marked ``full``.
 
 ``seconds.txt`` lists the test functions whose rows take more than ``MOST_S`` together, with the mean seconds of a row.
-Of such a function, as many rows run by default as fit into ``MOST_S``, at least one; none if a row takes more than
-``LONG_S``. ``@pytest.mark.short_run(rows=8)`` gives the number for a function instead. The rows are chosen such that
-each value of a parameter occurs if possible. A function that the list lacks runs whole, and so do functions that the
-command line names (``pytest FILE::test_name``).
+Of such a function, as many rows run by default as fit into ``MOST_S``: none if a row takes longer.
+``@pytest.mark.short_run(rows=8)`` gives the number for a function instead. The rows are chosen such that each value of
+a parameter occurs if possible. A function that the list lacks runs whole, and so do functions that the command line
+names (``pytest FILE::test_name``).
 
 ``pytest --junitxml=FILE -m 'full or not full'`` measures; ``python -m tests.short_run FILE`` writes the list.
 """
@@ -24,8 +24,7 @@ from tests.covering import covering
 
 ROOT = Path(__file__).parents[1]
 SECONDS = Path(__file__).with_name("seconds.txt")
-MOST_S = 0.7  # for the rows of a function
-LONG_S = 2.0  # of a row
+MOST_S = 1.5  # for the rows of a function
 _APART = ("full", "gpu", "benchmark")  # rows that do not run by default on any machine
 
 
@@ -72,7 +71,7 @@ def rows_to_run(rows: Sequence[pytest.Item], seconds: float) -> int:
         return int(given.kwargs["rows"])
     if seconds * len(rows) <= MOST_S:
         return len(rows)
-    return 0 if seconds > LONG_S else max(1, int(MOST_S / seconds))
+    return int(MOST_S / seconds)
 
 
 def chosen(rows: Sequence[pytest.Item], count: int) -> list[pytest.Item]:

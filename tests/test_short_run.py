@@ -50,6 +50,7 @@ def run(pytester, tmp_path, monkeypatch):
     pytester.makeini("[pytest]\naddopts = -m 'not full'\nmarkers =\n  full: long\n  short_run(rows): rows\n")
     (tmp_path / "seconds").write_text(LIST, "utf-8")
     monkeypatch.setattr(short_run, "SECONDS", tmp_path / "seconds")
+    monkeypatch.setattr(short_run, "MOST_S", 0.7)
 
     def run(*arguments):
         found = pytester.runpytest_inprocess("-s", "-p", "tests.short_run", "-p", "no:cacheprovider", *arguments)
@@ -103,6 +104,7 @@ def test_the_list_is_written_from_a_report(tmp_path, monkeypatch):
     (tmp_path / "report.xml").write_text(f"<r>{''.join(cases)}</r>", "utf-8")
     (tmp_path / "seconds").write_text("7.00 tests/test_short_run.py::b\n8.00 tests/other.py::d\n", "utf-8")
     monkeypatch.setattr(short_run, "SECONDS", tmp_path / "seconds")
+    monkeypatch.setattr(short_run, "MOST_S", 0.7)
     short_run.main(tmp_path / "report.xml")
     assert short_run.known_seconds() == {"tests/other.py::d": 8.0, "tests/test_short_run.py::a": 1.5}
 

@@ -162,7 +162,7 @@ def check(record_of, clock, monkeypatch, tmp_path, plan):  # noqa: F811
 
 FEW, MANY = (
     settings(max_examples=examples, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-    for examples in (60, 400)
+    for examples in (30, 400)
 )
 plans = given(plan=st.lists(faults(), min_size=1, max_size=3))
 

@@ -76,7 +76,6 @@ def left_over(folder):
     return found
 
 
-@pytest.mark.short_run(rows=1)
 @pytest.mark.slow
 def test_a_sweep_killed_again_and_again_ends_whole(sweep, tmp_path):
     """Each kill comes a little after the sweep has begun another cell."""

@@ -83,6 +83,8 @@ def test_outputs_are_held_to_their_own_bounds():
     bad = compare(program, {"x": reference["x"], "m": np.array([1, 1, 1.1, 1])}, reference)
     assert not bad.ok
     assert "m of edge 2 is off by 0.1 relative (bound 1e-06): 1.1 instead of 1." in bad.detail
+    hidden = compare(program, {"x": reference["x"] + 5e-4, "m": reference["m"] + 1e-4}, reference)
+    assert not hidden.ok, "the larger error of an output with a larger bound hides none"
     worse = compare(program, {"x": np.array([[1, 1], [1, nan], [1, 1]]), "m": reference["m"]}, reference)
     assert (worse.ok, worse.error) == (False, inf)
     assert "x of vertex 1" in worse.detail
