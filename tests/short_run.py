@@ -2,7 +2,8 @@
 
 ``seconds.txt`` lists the test functions whose rows take more than ``MOST_S`` together, with the mean seconds of a row.
 Of such a function, as many rows run by default as fit into ``MOST_S``: none if a row takes longer.
-``@pytest.mark.short_run(rows=8)`` gives the number for a function instead. The rows are chosen such that each value of
+``@pytest.mark.short_run(rows=8)`` gives the number for a function instead, and ``always="TEXT"`` the rows with that
+text in their names, which are then the first. The rows are chosen such that each value of
 a parameter occurs if possible. A function that the list lacks runs whole, and so do functions that the command line
 names (``pytest FILE::test_name``).
 
@@ -59,7 +60,9 @@ def left_out_of(
     """Return the rows to leave out of the short run, by function."""
     found = {}
     for name, rows in functions.items():
-        kept = {row.nodeid for row in chosen(rows, rows_to_run(rows, seconds.get(name, 0.0)))}
+        given = rows[0].get_closest_marker("short_run")
+        first = [row for row in rows if given and given.kwargs.get("always", "[") in row.nodeid.partition("[")[2]]
+        kept = {row.nodeid for row in chosen(rows, rows_to_run(rows, seconds.get(name, 0.0)), first)}
         found[name] = [row for row in rows if row.nodeid not in kept]
     return found
 
@@ -74,17 +77,22 @@ def rows_to_run(rows: Sequence[pytest.Item], seconds: float) -> int:
     return int(MOST_S / seconds)
 
 
-def chosen(rows: Sequence[pytest.Item], count: int) -> list[pytest.Item]:
-    """Return ``count`` rows: first those that show new values of parameters, then others by the hash of their names."""
+def chosen(rows: Sequence[pytest.Item], count: int, first: Sequence[pytest.Item] = ()) -> list[pytest.Item]:
+    """Return ``count`` rows, at least the ``first``, then those that show new values of parameters, then any.
+
+    The last ones are chosen by the hash of their names.
+    """
     if count >= len(rows):
         return list(rows)
-    first = covering(rows, _values)[:count]
+    known = {value for row in first for value in _values(row)}
+    new = covering(rows, lambda row: set(_values(row)) - known)
+    first = [*first, *new[: max(0, count - len(first))]]
     names = {row.nodeid for row in first}
     others = sorted(
         (row for row in rows if row.nodeid not in names),
         key=lambda row: hashlib.sha256(row.nodeid.encode()).digest(),
     )
-    return [*first, *others[: count - len(first)]]
+    return [*first, *others[: max(0, count - len(first))]]
 
 
 def _values(row: pytest.Item) -> list[tuple[int, str]]:

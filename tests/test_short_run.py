@@ -16,7 +16,7 @@ import pytest
 def test_table(a, b):
     print(f"<table {a}{b}>")
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=3, always="7")
 @pytest.mark.parametrize("a", range(9))
 def test_marked(a):
     print(f"<marked {a}>")
@@ -73,6 +73,7 @@ def test_as_many_rows_run_as_fit_and_show_every_value(run):
 def test_a_marker_gives_the_number_of_rows(run):
     ran = run()
     assert len(of("marked", ran)) == 3
+    assert "7" in of("marked", ran)
     assert "important" in ran
 
 

@@ -7,7 +7,10 @@ from harness.algorithms.als import ALS
 from harness.algorithms.ratings import drawn_ratings
 from harness.graph import Graph, load_graph
 from harness.graph.generators import random_ratings
-from harness.language import InvalidInput
+from harness.language import InvalidInput, trace
+from harness.language.reference import ReferenceRun
+from harness.language.residual import residual
+from harness.language.warm import kept_properties
 from tests.algorithms.answers import answer, data
 
 
@@ -46,6 +49,23 @@ def kept_out(graph, algorithm):
 
 def ends_of(graph):
     return graph.csr.row_of_edge, graph.csr.neighbours
+
+
+def test_an_answer_at_rest_on_one_side_only_has_not_settled():
+    graph = random_ratings(users=30, items=20, num_ratings=300, seed=2)
+    algorithm = ALS()
+    program, inputs = trace(algorithm), algorithm.inputs(graph, 3)
+    run = ReferenceRun(program, graph, 3)
+    run.reset(inputs)
+    run.run(200)
+    state = {name: np.array(run.values(name)) for name in kept_properties(program)}
+    assert residual(program, graph, 3, inputs, state).ok
+    [factors] = (name for name, values in state.items() if values.ndim == 2)
+    state[factors][30:] += 0.1  # items; the next superstep computes users from them
+    run.reset(inputs, state)
+    run.run(1)
+    half = {name: np.array(run.values(name)) for name in state}
+    assert not residual(program, graph, 3, inputs, half).ok
 
 
 @pytest.mark.parametrize("sides", ["alternate", "all"])

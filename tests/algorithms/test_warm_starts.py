@@ -47,6 +47,25 @@ def check(name, posed):
     return start
 
 
+@pytest.mark.parametrize("kind", ["insert", "delete"])
+@pytest.mark.parametrize("name", ["pagerank", "manifold_ranking", "multimodal"])
+def test_vertices_that_a_superstep_changes_are_stale(name, kind):
+    """Others may stay as they are: every vertex whose next value differs from the kept one is named."""
+    posed = problem(name, rmat(scale=6, seed=3), 2, kind, 0.1, 5)
+    before, old = run_reference(name, 2, posed.old)
+    start = posed.start(kept(name, old), before.settled)
+    assert start.stale is not None
+    run = ReferenceRun(program(name), posed.new[0], 2)
+    run.reset(posed.new[1], start.state)
+    run.run(1)
+    moved = np.zeros(posed.new[0].num_vertices, np.bool_)
+    for prop, values in start.state.items():
+        change = np.abs(np.asarray(run.values(prop), np.float64) - values)
+        moved |= change.reshape(len(moved), -1).max(axis=1) > 1e-3 * np.abs(values).max()
+    assert not (moved & ~start.stale).any()
+    assert moved.any()
+
+
 @pytest.mark.parametrize("name", ONE_ANSWER)
 @given(multigraphs(), st.sampled_from(KINDS), st.sampled_from([1, 2]), st.integers(0, 99))
 @settings(max_examples=25)

@@ -158,6 +158,7 @@ def test_by_default_every_cell_gets_enough_samples_for_a_verdict():
         ([1.0] * 12, 0.9, ["busy"]),
         ([1.0, 2.0, 1.0, 2.0, 1.0, 2.0], 0.0, ["noisy"]),
         ([1.0 + 0.05 * i for i in range(20)], 0.0, ["noisy", "drifting"]),
+        ([2.0 - 0.05 * i for i in range(20)], 0.0, ["noisy", "drifting"]),
     ],
 )
 def test_caveats_of_times_are_marked(samples, other_cores, marks):

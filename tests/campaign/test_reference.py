@@ -13,6 +13,7 @@ from harness.campaign import reference
 from harness.campaign.problem import Problem
 from harness.graph import Graph
 from harness.language import trace
+from harness.language.warm import WarmStart
 from tests.conftest import FAKES
 
 
@@ -77,6 +78,14 @@ def test_a_settled_run_is_compared_with_a_method_independent_of_the_program(leve
         found = reference.expected(levels, settled=True)
         assert found.values["level"].tolist() == [[0.0], [1.0], [2.0], [3.0], [4.0]]
         assert found.method == "scipy.sparse.csgraph.dijkstra"
+
+
+def test_a_warm_run_is_not_compared_with_that_method(levels, monkeypatch):
+    """It would draw other sources on the changed graph."""
+    monkeypatch.setattr(reference, "_kept", lambda problem, kind: kind)
+    warm = dataclasses.replace(levels, start=WarmStart("warm"))
+    assert reference.expected(levels, settled=True) == "settled"
+    assert reference.expected(warm, settled=True) != "settled"
 
 
 def test_a_stopped_run_is_compared_after_equally_many_supersteps(levels):

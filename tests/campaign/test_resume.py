@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import signal
 import subprocess
@@ -12,7 +13,9 @@ from collections import Counter
 
 import psutil
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
+from harness.campaign.resume import SWEEP_FILE, continued, lasting
 from harness.records import read_records
 from tests.processes import HANGS_S, LOOK_EVERY_S, never_ending
 
@@ -173,6 +176,27 @@ def test_a_sweep_resumes_by_its_id(command_here, tmp_path):
     assert "2 cells, 1 on record" in failed.stdout
     assert "engine_error" in failed.stdout
     assert {record["cell"]: record["outcome"] for _, record in read_records(tmp_path / "results")} == before
+
+
+def asked(*lines):
+    return OverridesParser.create().parse_overrides(list(lines))
+
+
+def test_settings_of_the_command_that_resumes_come_last_and_win(tmp_path):
+    cells = [{"cell": name, "overrides": ["engine=onyx", "limits.time_s=9", "rounds=2"]} for name in ("a", "b")]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / SWEEP_FILE).write_text(json.dumps({"cells": cells}), "utf-8")
+    now = ["sweep.id=mine", "limits.time_s=5", "rounds=2"]
+    found = continued(asked(*now), str(tmp_path))
+    assert found == [["engine=onyx", "limits.time_s=9", *now]] * 2
+    assert continued(asked(*now, "engine=scipy"), str(tmp_path)) is None
+    assert continued(asked("sweep.id=other"), str(tmp_path)) is None
+
+
+def test_what_applies_to_one_command_is_not_kept():
+    once = ["sweep.id=mine", "output=there", "rerun=all", "fail_fast=true", "dry_run=true", "allow_unsupported=true"]
+    kept = ["engine=onyx", "rounds=2", "limits.time_s=9"]
+    assert lasting([*once, *kept]) == kept
 
 
 def test_an_id_must_be_a_name(command):

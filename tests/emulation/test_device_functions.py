@@ -7,14 +7,14 @@ import pytest
 
 from harness.emulation.arrays import allocated
 from harness.emulation.compiler import Module, library, unavailable
-from tests.engines.device_functions import BLOCK, SOURCE, arguments, check, headers_of_teams
+from tests.engines.device_functions import BLOCK, FOUND, SOURCE, arguments, check, headers_of_teams
 
 pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
 
 
 def test_minima_maxima_and_logarithms():
     a, b = arguments()
-    found = allocated(np.zeros((3, len(a)), np.float32))
+    found = allocated(np.zeros((FOUND, len(a)), np.float32))
     module = Module()
     module.load(str(library(SOURCE, headers_of_teams())).encode())
     blocks = -(-len(a) // BLOCK)

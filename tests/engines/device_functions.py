@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from harness.device.compilation import Compiled, compiled
 from harness.lowering.cuda.modules import headers
 
-BLOCK = 64
+BLOCK, FOUND = 64, 7
 SOURCE = """
 #define LANES 2
 #define WIDTH 1
@@ -23,6 +23,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK) functions(const float* a, co
     found[i] = minimum(a[i], b[i]);
     found[n + i] = maximum(a[i], b[i]);
     found[2 * n + i] = log_of_positive(a[i]);
+    found[3 * n + i] = found[5 * n + i] = a[i];
+    found[4 * n + i] = Min::into(found + 3 * n + i, b[i]);
+    found[6 * n + i] = Max::into(found + 5 * n + i, b[i]);
 }
 """
 ENDS = [np.inf, -np.inf, np.nan, -np.nan, 3.4e38, 1.1754944e-38, 1e-45, 1.0, -1.0, -1e-8, 0.5]
@@ -50,7 +53,18 @@ def arguments() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
 
 
 def check(a: NDArray[np.float32], b: NDArray[np.float32], found: NDArray[np.float32]) -> None:
-    """Check ``found [3, n]``: minimum, maximum and logarithm; NaN propagates."""
+    """Check ``found [FOUND, n]``.
+
+    Minimum and maximum, in which NaN propagates, and logarithm; then a reduced to its minimum with b in memory and
+    whether b replaced it, and the same for the maximum, where NaN replaces nothing.
+    """
+    with np.errstate(invalid="ignore"):
+        less, more = b < a, b > a
+    number = ~np.isnan(a)
+    np.testing.assert_array_equal(found[3][number], np.where(less, b, a)[number])
+    np.testing.assert_array_equal(found[4], less)
+    np.testing.assert_array_equal(found[5][number], np.where(more, b, a)[number])
+    np.testing.assert_array_equal(found[6], more)
     np.testing.assert_array_equal(found[0], np.minimum(a, b))
     np.testing.assert_array_equal(found[1], np.maximum(a, b))
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -100,7 +100,7 @@ def test_minima_maxima_and_logarithms(device):
     import cupy
 
     a, b = device_functions.arguments()
-    found = cupy.zeros((3, len(a)), cupy.float32)
+    found = cupy.zeros((device_functions.FOUND, len(a)), cupy.float32)
     module = cupy.cuda.function.Module()
     module.load(device_functions.module(f"sm_{cupy.cuda.Device(device.index).compute_capability}").code)
     blocks = -(-len(a) // device_functions.BLOCK)

@@ -233,6 +233,19 @@ def test_every_number_of_blocks_is_run_to_the_end(blocks):
         assert found.ok, found.detail
 
 
+def test_another_seed_shuffles_otherwise():
+    program, graph = trace(ALGORITHM), ratings()
+    orders = []
+    for seed in (0, 1, 1):
+        engine = engine_for("el", program, graph, 3, threads=1, shuffle=True, seed=seed)
+        engine.reset(ALGORITHM.inputs(graph, 3))
+        [found] = engine.ordered_superstep().values()
+        orders.append(found)
+        assert sorted(found) == list(range(graph.num_edges))
+    assert not np.array_equal(orders[0], orders[1])
+    assert np.array_equal(orders[1], orders[2])
+
+
 def test_batches_and_single_threads_repeat_bit_for_bit():
     program, graph = trace(ALGORITHM), ratings()
     inputs = ALGORITHM.inputs(graph, 3)

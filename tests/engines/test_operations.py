@@ -192,10 +192,16 @@ def test_unsupported_programs_are_refused_with_a_reason(schedule):
         assert len(answer.reason) > 10
 
 
-@pytest.mark.short_run(rows=10)
+@pytest.mark.short_run(rows=12, always="sides_settle")
 @pytest.mark.parametrize(("schedule", "name", "features"), CHOSEN)
 def test_operations(schedule, name, features):
     check(schedule, name, features)
+
+
+@pytest.mark.parametrize("schedule", ["gunrock", "tigr"])
+def test_sides_that_alternate(schedule):
+    """The other compiled engines have rows above."""
+    check(schedule, "sides", 3)
 
 
 MORE_FEATURES = (*FEATURES, 17, 33)

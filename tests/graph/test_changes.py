@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.graph import Graph, GraphError
-from harness.graph.changes import change_graph, correspondence
+from harness.graph.changes import HEAVIER, LIGHTER, change_graph, correspondence
 from harness.graph.generators import random_ratings, rmat
 from tests.algorithms.multigraphs import multigraphs
 
@@ -17,6 +17,16 @@ KINDS = ("insert", "delete", "heavier", "lighter", "weights", "mixed")
 
 def pairs(graph):
     return sorted(zip(graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(("kind", "ends"), [("heavier", HEAVIER), ("lighter", LIGHTER)])
+def test_a_self_loop_changes_once(kind, ends):
+    loops = np.arange(20)
+    graph = Graph.from_edges(loops, loops, weights=np.ones(20), name="loops", directed=False)
+    weights = change_graph(graph, 1.0, kind=kind, seed=3).weights
+    assert graph.has_reverse_edges
+    assert (np.clip(weights, *ends) == weights).all()
+    assert (weights != 1).all()
 
 
 @given(multigraphs(), st.sampled_from(KINDS), st.booleans(), st.integers(0, 99))
