@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import os
 import sys
 
 import pytest
@@ -158,6 +159,16 @@ def test_a_changed_file_is_another_cell(registry, tmp_path):
 def test_the_folder_of_a_cell_names_it_and_a_hash_distinguishes_it():
     assert folder_name("onyx", "page rank/../x", "rmat", "k8", "0123") == "onyx-pagerankx-rmat-k8-0123"
     assert folder_name("a" * 40, "..") == f"{'a' * 20}-"
+
+
+def test_a_file_of_the_same_size_that_was_written_later_is_another_cell(registry, tmp_path):
+    file = tmp_path / "graph.txt"
+    file.write_text("0 1")
+    asked = config(graph={"name": "fake_file", "path": str(file)})
+    first = resolve_cell(asked, registry).key("machine")
+    assert resolve_cell(asked, registry).key("machine") == first
+    os.utime(file, ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns + 1))
+    assert resolve_cell(asked, registry).key("machine") != first
 
 
 def test_a_graph_of_a_file_is_called_by_the_file():

@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
@@ -286,3 +287,15 @@ except ChildProcessError:
 def test_a_process_that_a_list_misses_is_ended_too():
     done = subprocess.run([sys.executable, "-c", MISSED], capture_output=True, text=True, timeout=HANGS_S, check=True)
     assert done.stdout == "none left\n"
+
+
+def test_pages_of_mapped_files_are_not_counted(tmp_path):
+    size = 50_000_000
+    (tmp_path / "data").write_bytes(bytes(size))
+    me = psutil.Process()
+    before = process._resident_bytes([me])
+    mapped = np.memmap(tmp_path / "data", np.uint8, "r")
+    assert mapped.sum() == 0  # every page is resident now
+    assert me.memory_info().rss > size
+    assert process._file_bytes(me.pid) > 0.9 * size
+    assert process._resident_bytes([me]) - before < 0.5 * size

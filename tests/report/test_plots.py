@@ -14,6 +14,7 @@ from harness.report.page.charts import curves, over_features, over_samples, over
 from harness.report.page.drawing import AREA, drawing
 from harness.report.page.inlined import script
 from harness.report.page.overlaps import layers, likeness
+from harness.report.page.phases import LENGTH, over_phases
 from harness.report.page.plot import plain_plot
 from harness.report.page.strokes import COLOURS, DASHES, MARKERS, look
 from harness.report.page.ticks import round_values
@@ -137,3 +138,16 @@ def test_pages_contain_the_library_unchanged_with_its_licence():
     page = script("table")
     assert "The MIT License (MIT)" in page
     assert (folder / "uPlot.iife.min.js").read_text() in page
+
+
+def test_phases_too_short_to_be_drawn_count():
+    record = {
+        **cell("onyx", "ring", "bfs", 4, 0.1),
+        "phases": {f"step{number}": 4e-4 for number in range(1000)} | {"validate": 0.6},
+        "solve": None,
+    }
+    [bar] = over_phases([record]).bars
+    assert bar.total == "1 s"
+    [drawn] = bar.segments
+    assert drawn.x + drawn.width == pytest.approx(LENGTH, abs=1)
+    assert len(bar.parts) == 1001
