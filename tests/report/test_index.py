@@ -35,6 +35,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.short_run(rows=1)
 def test_the_index_lists_the_latest_sweep_first_with_its_outcomes(folder, opened):
     page = opened(write_index(folder), LAPTOP)
     rows = page.eval_on_selector_all("tbody tr", "all => all.map(row => [...row.cells].map(one => one.textContent))")
