@@ -7,14 +7,12 @@ text in their names, which are then the first. The rows are chosen such that eac
 a parameter occurs if possible. A function that the list lacks runs whole, and so do functions that the command line
 names (``pytest FILE::test_name``).
 
-``pytest --junitxml=FILE -m 'full or not full'`` measures; ``python -m tests.short_run FILE`` writes the list.
+The list is written by :mod:`tests.seconds`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import sys
-import xml.etree.ElementTree as ET
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,7 +21,6 @@ import pytest
 
 from tests.covering import covering
 
-ROOT = Path(__file__).parents[1]
 SECONDS = Path(__file__).with_name("seconds.txt")
 MOST_S = 1.5  # for the rows of a function
 _APART = ("full", "gpu", "benchmark")  # rows that do not run by default on any machine
@@ -98,39 +95,3 @@ def chosen(rows: Sequence[pytest.Item], count: int, first: Sequence[pytest.Item]
 def _values(row: pytest.Item) -> list[tuple[int, str]]:
     """Return the parts of a row's name, which tell its parameters, with their places."""
     return list(enumerate(row.nodeid.partition("[")[2].rstrip("]").split("-")))
-
-
-def measured(report: Path) -> dict[str, tuple[float, int]]:
-    """Return the seconds of all rows of each function in a JUnit report, and their number."""
-    found: dict[str, tuple[float, int]] = {}
-    for case in ET.parse(report).iter("testcase"):
-        if case.find("skipped") is not None or case.get("name") is None:
-            continue
-        parts = str(case.get("classname")).split(".")
-        file = max((at for at in range(len(parts) + 1) if _module(parts[:at]).is_file()), default=0)
-        if file == 0:
-            continue
-        path = _module(parts[:file]).relative_to(ROOT).as_posix()
-        name = "::".join([path, *parts[file:], str(case.get("name")).partition("[")[0]])
-        seconds, rows = found.get(name, (0.0, 0))
-        found[name] = seconds + float(case.get("time", 0.0)), rows + 1
-    return found
-
-
-def _module(parts: Sequence[str]) -> Path:
-    return ROOT.joinpath(*parts).with_suffix(".py") if parts else ROOT
-
-
-def main(report: Path) -> None:
-    """Write the list from a report; functions that the report lacks keep their lines."""
-    seconds = known_seconds() if SECONDS.exists() else {}
-    for name, (total, rows) in measured(report).items():
-        seconds.pop(name, None)
-        if total > MOST_S:
-            seconds[name] = total / rows
-    lines = sorted(f"{each:.2f} {name}" for name, each in seconds.items())
-    SECONDS.write_text("".join(f"{line}\n" for line in sorted(lines, key=lambda line: line.split()[1])), "utf-8")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

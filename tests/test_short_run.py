@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests import short_run
+from tests import seconds, short_run
 
 TESTS = """
 import pytest
@@ -106,12 +106,12 @@ def test_the_list_is_written_from_a_report(tmp_path, monkeypatch):
     (tmp_path / "seconds").write_text("7.00 tests/test_short_run.py::b\n8.00 tests/other.py::d\n", "utf-8")
     monkeypatch.setattr(short_run, "SECONDS", tmp_path / "seconds")
     monkeypatch.setattr(short_run, "MOST_S", 0.7)
-    short_run.main(tmp_path / "report.xml")
+    seconds.main([str(tmp_path / "report.xml")])
     assert short_run.known_seconds() == {"tests/other.py::d": 8.0, "tests/test_short_run.py::a": 1.5}
 
 
 def test_the_list_names_functions_that_exist():
     for name in short_run.known_seconds():
         file, _, function = name.partition("::")
-        text = (short_run.ROOT / file).read_text(encoding="utf-8")
+        text = (seconds.ROOT / file).read_text(encoding="utf-8")
         assert f"def {function.split('::')[-1]}(" in text, f"{name} is in tests/seconds.txt and not in the tests"
