@@ -49,7 +49,6 @@ def test_held_out_ratings_are_predicted_and_the_error_falls():
     assert algorithm.metrics(GIVEN, {"x": run.values("x")})["rmse"] < 1.05
 
 
-@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize("engine", ["onyx", pytest.param("tigr", marks=pytest.mark.full)])
 def test_an_engine_gives_the_values_of_float64(engine):
     algorithm, graph, program = problem()

@@ -96,7 +96,6 @@ def test_a_leak_shows_in_a_process_that_has_memory_left_over(installed, capsys):
     assert len(held) == 400
 
 
-@pytest.mark.short_run(rows=1)
 def test_a_right_engine_passes(installed, monkeypatch):
     """The whole suite passes, run as a command."""
     monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")

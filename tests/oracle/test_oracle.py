@@ -29,7 +29,7 @@ def disagreements(found):
     return [f"{v.schedule}, {v.kind}: {v.ratio:.3g} x the bound; {v.text}" for v in found if not v.agrees]
 
 
-@pytest.mark.short_run(rows=2)
+@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize(("make", "algorithm", "features"), SMALL, ids=[task[1].name for task in SMALL])
 def test_engines_agree_with_the_oracle(make, algorithm, features):
     found = list(verdicts(algorithm, make(), features, OFTEN[algorithm.name]))
