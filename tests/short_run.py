@@ -22,7 +22,7 @@ import pytest
 from tests.covering import covering
 
 SECONDS = Path(__file__).with_name("seconds.txt")
-MOST_S = 1.5  # for the rows of a function
+MOST_S = 1.2  # for the rows of a function
 _APART = ("full", "gpu", "benchmark")  # rows that do not run by default on any machine
 
 

@@ -45,7 +45,7 @@ def check_program(schedule, case):
     check_every_superstep(engine, program, graph(), inputs, k, names, 3e-5, supersteps=10)
 
 
-@pytest.mark.short_run(rows=2)
+@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize(
     ("strategy", "case"),
     [
