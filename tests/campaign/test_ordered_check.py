@@ -216,7 +216,7 @@ def test_a_lossy_run_is_compared_by_metrics(fields_of):
 
 
 def test_a_lossy_run_that_loses_much_is_found(fields_of):
-    for engine, where in ((LosesMost, "train_rmse is"), (LosesMostWhenChecked, "rmse after superstep")):
+    for engine, where in ((LosesMost, "train_rmse "), (LosesMostWhenChecked, "rmse after superstep")):
         fields = fields_of(engine, conflicts="lossy")
         assert fields["outcome"] == "wrong"
         assert where in fields["reason"]
