@@ -19,7 +19,7 @@ import numpy as np
 from cupy.cuda import cusparse
 from cupy.cuda.device import get_cusparse_handle
 
-from engines.libraries.cusparse_ways import Order, Way, all_ways, may_be_fastest, medians, queued_calls
+from engines.libraries.cusparse_ways import Order, Way, all_ways, medians, queued_calls
 
 Array: TypeAlias = Any  # cupy.ndarray
 Guard = Literal["none", "first", "all"]
@@ -282,16 +282,13 @@ def timed(ways: Sequence[T], work: Callable[[T], object]) -> dict[T, float]:
     """Return the median milliseconds of ``work`` in every way (:func:`engines.libraries.cusparse_ways.medians`).
 
     A sample is a queue of several calls, as a run queues its products, so that the time in which the host launches a
-    kernel counts only where the device waits for it there too. The number of calls follows from the time of a single
-    call, which also is the result for a way that is far from the fastest.
+    kernel counts only where the device waits for it there too. The number of calls follows from an untimed call's time.
     """
-    first: dict[T, float] = {}
+    calls: dict[T, int] = {}
     for way in ways:
         work(way)  # loads kernels and allocates memory
-        first[way] = _milliseconds(functools.partial(work, way), 1)
-    return first | medians(
-        may_be_fastest(first), lambda way: _milliseconds(functools.partial(work, way), queued_calls(first[way]))
-    )
+        calls[way] = queued_calls(_milliseconds(functools.partial(work, way), 1))
+    return medians(ways, lambda way: _milliseconds(functools.partial(work, way), calls[way]))
 
 
 def _milliseconds(work: Callable[[], object], calls: int) -> float:

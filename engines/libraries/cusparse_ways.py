@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 Order = Literal["row", "column"]
@@ -14,7 +14,6 @@ CLOSE = 1.5
 LONG_MS = 50.0  # a slower way is timed only twice
 QUEUE_MS = 5.0  # a sample lasts about as long
 MOST_CALLS = 20
-FAR = 3.0  # a way whose first call takes longer than that of the fastest by this factor is not timed again
 T = TypeVar("T", bound=Hashable)
 
 
@@ -54,15 +53,6 @@ def all_ways(features: int) -> tuple[Way, ...]:
 def queued_calls(ms: float) -> int:
     """Return the number of calls of ``ms`` milliseconds each that a sample queues: 1 to ``MOST_CALLS``."""
     return min(MOST_CALLS, max(1, round(QUEUE_MS / max(ms, 1e-3))))
-
-
-def may_be_fastest(first_ms: Mapping[T, float]) -> list[T]:
-    """Return the ways to time, by the milliseconds of a single call of each.
-
-    Short calls exclude none: their times vary with the launch.
-    """
-    limit = FAR * max(QUEUE_MS, min(first_ms.values()))
-    return [way for way, ms in first_ms.items() if ms <= limit]
 
 
 def medians(ways: Sequence[T], milliseconds: Callable[[T], float]) -> dict[T, float]:
