@@ -2,10 +2,9 @@
 
 ``seconds.txt`` lists the test functions whose rows take more than ``MOST_S`` together, with the mean seconds of a row.
 Of such a function, as many rows run by default as fit into ``MOST_S``: none if a row takes longer.
-``@pytest.mark.short_run(rows=8)`` gives the number for a function instead, and ``always="TEXT"`` the rows with that
-text in their names, which are then the first. The rows are chosen such that each value of
-a parameter occurs if possible. A function that the list lacks runs whole, and so do functions that the command line
-names (``pytest FILE::test_name``).
+``@pytest.mark.short_run(rows=8)`` gives the number for a function instead; ``always="TEXT"`` adds that the rows with
+that text in their names are among them. The rows are chosen such that each value of a parameter occurs if possible. A
+function that the list lacks runs whole, and so do functions that the command line names (``pytest FILE::test_name``).
 
 The list is written by :mod:`tests.seconds`.
 """
@@ -57,8 +56,9 @@ def left_out_of(
     """Return the rows to leave out of the short run, by function."""
     found = {}
     for name, rows in functions.items():
-        given = rows[0].get_closest_marker("short_run")
-        first = [row for row in rows if given and given.kwargs.get("always", "[") in row.nodeid.partition("[")[2]]
+        marker = rows[0].get_closest_marker("short_run")
+        always = marker.kwargs.get("always") if marker else None
+        first = [row for row in rows if always and always in row.nodeid.partition("[")[2]]
         kept = {row.nodeid for row in chosen(rows, rows_to_run(rows, seconds.get(name, 0.0)), first)}
         found[name] = [row for row in rows if row.nodeid not in kept]
     return found

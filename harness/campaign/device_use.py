@@ -5,9 +5,9 @@
     alone     timed runs: no other cell uses the device, not even for copies
 
 Cells of a sweep thus overlap what is not timed, although each is timed alone. A cell shares the device from the
-creation of its context to the end of the engine, and leaves that use to be alone: with a lock for each call of the
-engine, it waited for the timed runs of others at each of about twenty calls. The processor has no shared use: engines
-are prepared and closed there without a lock, and cells take turns for the rest.
+creation of its context to the end of the engine, and leaves that use to be alone. If it shared the device for each call
+of the engine instead, it would wait for the timed runs of others about twenty times. The processor has no shared use:
+engines are prepared and closed there without a lock, and cells take turns for the rest.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class DeviceUse:
 
     def _leave(self) -> None:
         """Release the lock of the device."""
-        if self._lock is None:
+        if self._lock is None:  # it could not be taken again
             return
         if self.overlaps and was_opened(self._cell.device.index):
             rest(self._cell.device)  # before another cell has the device
