@@ -9,8 +9,9 @@ import dataclasses
 import difflib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -82,11 +83,13 @@ class No:
 class Phases:
     """Wall-clock seconds by phase: ``with phases("compile"): ...``. Repeated phases of one name are summed.
 
-    The time of a phase within another one counts as the inner phase only.
+    The time of a phase within another one counts as the inner phase only. In ``with phases.alone("tune"): ...``, no
+    other cell of a sweep uses the device; ``lock`` waits for that, outside of the phase.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lock: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
         self.seconds: dict[str, float] = {}
+        self._lock = lock
         self._inner_s = 0.0  # of the phases within the current one
 
     @contextmanager
@@ -99,6 +102,12 @@ class Phases:
             whole = clock.perf_counter() - start
             self.seconds[name] = self.seconds.get(name, 0.0) + whole - self._inner_s
             self._inner_s = before + whole
+
+    @contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """Time a phase in which an engine times something itself, such as ways to do the same work."""
+        with self._lock(), self(name):
+            yield
 
 
 @dataclass(frozen=True)
@@ -130,6 +139,17 @@ class Transfers:
         """Bytes moved over bytes visited; None if no edge was visited."""
         return sum(self.moved.values()) / self.visited if self.visited else None
 
+    @classmethod
+    def total(cls, parts: Iterable[Transfers]) -> Transfers:
+        """Return the transfers of several runs together."""
+        visited, moved, requests, subgraphs = 0, Counter[str](), Counter[int](), Counter[str]()
+        for part in parts:
+            visited += part.visited
+            moved.update(part.moved)
+            requests.update(part.requests)
+            subgraphs.update(part.subgraphs)
+        return cls(visited, dict(moved), dict(requests), dict(subgraphs))
+
     def plain(self) -> dict[str, Any]:
         """Return the ``transfers`` field of a record."""
         return {
@@ -156,6 +176,12 @@ class RunStatistics:
     def edges(self) -> int:
         """Edges visited, summed over all supersteps."""
         return sum(step.edges for step in self.supersteps)
+
+    def followed_by(self, other: RunStatistics) -> RunStatistics:
+        """Return the statistics of this run and of one that continued it."""
+        counted = [one for one in (self.transfers, other.transfers) if one is not None]
+        transfers = Transfers.total(counted) if counted else None
+        return RunStatistics(other.settled, [*self.supersteps, *other.supersteps], transfers)
 
 
 @dataclass(frozen=True)
@@ -186,7 +212,8 @@ class Engine(ABC):
     with no supersteps, which the tables show as not counted. If it does not get there it raises EngineFailure. The
     harness gives it neither a limit below the program's own nor a warm start.
 
-    ``tunes``: ``prepare`` chooses options by timing. The harness calls it while no other cell uses the device.
+    ``tunes``: ``prepare`` chooses options by timing, within ``phases.alone``. What it tries may need three times the
+    memory that ``supports`` reports.
     """
 
     deterministic: bool = False

@@ -67,7 +67,7 @@ class CusparseEngine(ArrayEngine):
         """Upload the structure of the matrices, and choose the way of each product by timing."""
         super().prepare(program, graph, features, device, phases)
         if self.products and graph.num_edges:
-            with phases("tune"):
+            with phases.alone("tune"):
                 widths = [self.width(product) for product in self.products.values()]
                 csc = graph.csc
                 for at, side in enumerate(self.sides):

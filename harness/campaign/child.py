@@ -262,7 +262,7 @@ def _values(
     from harness.campaign.measurement import answer_of, marks_of, measure_engine, reset, spare_cores
     from harness.campaign.ordered_check import metrics_by_superstep, run_in_order
     from harness.campaign.plausibility import SAMPLED_BYTES, Witness
-    from harness.campaign.sampled_check import transitions
+    from harness.campaign.sampled_check import RunInParts, checked
     from harness.campaign.scrutiny import gather
     from harness.campaign.solve_window import solve_window
     from harness.campaign.warm_cell import cold_run
@@ -280,6 +280,7 @@ def _values(
         cold = cold_run(engine, cell, problem, report) if problem.start is not None else None
         report.stage("solve")
         witness = Witness(engine, problem.validated, sample if problem.answer_bytes > SAMPLED_BYTES else None)
+        parts = RunInParts(engine, problem, sample) if sample is not None and engine.stepwise else None
         with solve_window(report, folder):
             timing = measure_engine(
                 engine,
@@ -290,6 +291,7 @@ def _values(
                 problem.start,
                 witness.look,
                 witness.prime,
+                None if parts is None else parts.run,
             )
 
         def run_again() -> RunStatistics:
@@ -302,13 +304,12 @@ def _values(
         if overlaps:
             turn.close()  # what follows is not timed
         report.tell(**{WORK: work_of(engine, problem, timing)})
-        report.stage("run for the check")
-        checked = None
-        if sample is not None:
-            checked = transitions(engine, problem, sample, timing.statistics, phases)
         report.stage("download")
+        found = None
+        if sample is not None:
+            found = checked(engine, problem, sample, parts, timing.statistics, phases)
         with phases("download"):
-            values = checked.answer if checked else answer_of(engine, problem.validated)
+            values = answer_of(engine, problem.validated) if found is None else found.answer
         report.stage("run on other inputs")
         with phases("other_inputs"):
             evidence = gather(engine, cell, problem, timing, witness, late, sample)
@@ -331,7 +332,7 @@ def _values(
     transfers = timing.statistics.transfers
     report.tell(transfers=None if transfers is None else transfers.plain())
     report.tell(metrics_by_superstep=by_superstep if ordered is None else ordered.metrics, lost_updates=lost)
-    return Solved(values, settled, steps, checked, cold, timing, marks, sample, evidence, ordered)
+    return Solved(values, settled, steps, found, cold, timing, marks, sample, evidence, ordered)
 
 
 def _tell_schedule(engine: GuardedEngine, problem: Problem, report: ChildReport, folder: Path) -> None:

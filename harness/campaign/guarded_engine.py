@@ -81,8 +81,8 @@ class GuardedEngine(Engine):
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Prepare the engine with separate phases; add them to ``phases`` once they are checked."""
         self._problem = program, graph, features
-        own = Phases()
-        with self.use.alone() if self.tunes else self.use.shared():
+        own = Phases(self.use.alone)
+        with self.use.shared():
             self._engine.prepare(program, graph, features, device, own)
         _add(phases, own)
         self.deterministic = bool(self._engine.deterministic)

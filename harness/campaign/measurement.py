@@ -72,10 +72,13 @@ def measure_engine(
     start: WarmStart | None = None,
     look: Callable[[RunStatistics], None] = lambda statistics: None,
     warmed: Callable[[], object] = lambda: None,
+    first: Callable[[], tuple[float, RunStatistics]] | None = None,
 ) -> Timing:
     """Warm up, then time ``run``; every run starts from the same inputs (and warm ``start``), set outside the clock.
 
-    ``look`` is called after every timed run, outside the clock; ``warmed`` once after the warm-up.
+    ``look`` is called after every timed run, outside the clock; ``warmed`` once after the warm-up. ``first`` is a run
+    that is done before the others, for another purpose, and returns its seconds and statistics. It is the only sample
+    if it is so long that there is only one, and no sample otherwise.
 
     There are at least ``measure.repetitions`` samples, and sampling stops once the interval is narrow enough, the
     budget is spent, or resets and readings between runs have taken ten times the budget. Only the hard cap
@@ -95,6 +98,13 @@ def measure_engine(
     gc.collect()
     gc.disable()
     try:
+        if first is not None:
+            with phases("check"):
+                seconds, statistics = first()
+            if _too_long(seconds, measure):
+                samples, stopped = [seconds], "budget"
+                with phases("read"):
+                    look(statistics)
         while stopped is None:
             with phases("reset"):
                 resetting = clock.perf_counter()
@@ -144,14 +154,9 @@ def answer_of(engine: Engine, names: Iterable[str]) -> dict[str, NDArray[Any]]:
 
 
 def _enough(samples: Sequence[float], measure: Measure, *, look: bool) -> Stop | None:
-    """Return why sampling should stop; None if it should continue.
-
-    ``look``: whether to check the interval. If the fewest samples that allow a verdict do not fit into the cap, there
-    is one sample, since a few more would not allow a verdict either.
-    """
+    """Return why sampling should stop; None if it should continue. ``look``: whether to check the interval."""
     spent = sum(samples)
-    wanted = max(len(samples) + 1, min(measure.repetitions, FEWEST_SAMPLES))
-    if spent / len(samples) * wanted > measure.cap_s:
+    if _too_long(spent / len(samples), measure, len(samples)):
         return "budget"
     if len(samples) < measure.repetitions:
         return None
@@ -160,6 +165,15 @@ def _enough(samples: Sequence[float], measure: Measure, *, look: bool) -> Stop |
     if look and median_interval(samples).width <= measure.width:
         return "precise"
     return "count" if len(samples) >= max(measure.repetitions, _MOST_SAMPLES) else None
+
+
+def _too_long(seconds: float, measure: Measure, samples: int = 1) -> bool:
+    """Return whether runs of this duration are too long for more ``samples``.
+
+    If the fewest samples that allow a verdict do not fit into the cap, there is one, since a few more would not allow a
+    verdict either.
+    """
+    return seconds * max(samples + 1, min(measure.repetitions, FEWEST_SAMPLES)) > measure.cap_s
 
 
 def reset(engine: Engine, inputs: Inputs, start: WarmStart | None = None) -> None:

@@ -6,7 +6,6 @@ of a phase are read, and the engine for the next one is prepared and reset, as b
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -111,15 +110,11 @@ def _schedule(schedules: Sequence[Fields]) -> Fields:
 
 
 def _transfers(transfers: Sequence[Fields]) -> Fields:
-    def total(field: str) -> dict[str, int]:
-        found: Counter[str] = Counter()
-        for one in transfers:
-            found.update(one[field])
-        return dict(found)
+    def read(one: Fields) -> Transfers:
+        requests = {int(size): count for size, count in one["requests"].items()}
+        return Transfers(one["visited_bytes"], one["moved_bytes"], requests, one["subgraphs"])
 
-    requests = {int(size): count for size, count in total("requests").items()}
-    visited = sum(one["visited_bytes"] for one in transfers)
-    return Transfers(visited, total("moved_bytes"), requests, total("subgraphs")).plain()
+    return Transfers.total(map(read, transfers)).plain()
 
 
 def _last(values: Sequence[Any]) -> Any:

@@ -1,9 +1,10 @@
 """Validation on graphs that are too large for a whole reference: supersteps checked on a sample of vertices.
 
 The first superstep shows that the engine starts from the given state, the last one that its state follows from the
-previous one. Both are executed in a second run and compared with float64 (:mod:`harness.language.sampled`). A timed run
-that claims to be settled must also be at rest: one more superstep in float64 from its final state may move the sample
-by at most the program's tolerance. Any other timed run must end in the same state as the second run.
+previous one. A run in parts stops before and after them, and both are compared with float64
+(:mod:`harness.language.sampled`). A timed run that claims to be settled must also be at rest: one more superstep in
+float64 from its final state may move the sample by at most the program's tolerance. Any other timed run must end in the
+same state as the run in parts. If runs are so long that only one is timed, it is that in parts.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from harness.language.validation import Comparison, compare
 if TYPE_CHECKING:
     from harness.campaign.cell import Cell
     from harness.campaign.child_report import ChildReport
+    from harness.campaign.guarded_engine import GuardedEngine
     from harness.campaign.problem import Problem
     from harness.contract import Engine, Phases, RunStatistics
 
@@ -46,12 +48,14 @@ class Transition:
 class Checked:
     """Checked supersteps of a run, on a sample.
 
-    ``answer``: the outputs of the timed run, on the whole graph. ``final``: the sample's part of its state, if it
-    claims to be settled. ``whole``: all of that state, if the check of the final state needs it.
+    ``transitions``: of the run in parts, which ended with ``ended`` (None: the engine is not stepwise). ``answer``: the
+    outputs of the last timed run, on the whole graph. ``final``: the sample's part of its state, if it claims to be
+    settled. ``whole``: all of that state, if the check of the final state needs it.
     """
 
     sample: Sample
     transitions: tuple[Transition, ...]
+    ended: Values | None
     answer: Values
     final: Values | None = None
     whole: Values | None = None
@@ -71,14 +75,14 @@ class Checked:
         if self.final is not None:
             compared.append(self._rest(problem, self.final))
             method = f"supersteps {numbers} and one more after the last {at}" if numbers else f"a superstep more {at}"
-        else:
-            compared.append(self._repeated(problem))
+        elif self.ended is not None:
+            compared.append(self._repeated(problem, self.ended))
         return max(compared, key=lambda one: (not one.ok, one.excess)), method
 
-    def _repeated(self, problem: Problem) -> Comparison:
-        """Compare the timed answer with that of the second run, on the sample, by the program's own bound."""
+    def _repeated(self, problem: Problem, ended: Values) -> Comparison:
+        """Compare the timed answer with that of the run in parts, on the sample, by the program's own bound."""
         answer = {name: self.sample.results_of(name, values) for name, values in self.answer.items()}
-        found = compare(problem.program, answer, self.transitions[-1].after)
+        found = compare(problem.program, answer, ended)
         return found if found.ok else replace(found, detail=f"a second run gives another answer: {found.detail}")
 
     def _rest(self, problem: Problem, final: Values) -> Comparison:
@@ -105,11 +109,55 @@ def sample_for(cell: Cell, problem: Problem, report: ChildReport, phases: Phases
         return Sample.draw(problem.program, problem.graph)
 
 
-def transitions(engine: Engine, problem: Problem, sample: Sample, statistics: RunStatistics, phases: Phases) -> Checked:
-    """Check the supersteps of the timed run on a sample.
+class RunInParts:
+    """A run that is interrupted after its first and before its last superstep, to read a sample.
 
-    Read the answer, and the final state if the run claims to be settled. Then repeat its supersteps, and store the
-    first and last, if the engine is stepwise.
+    ``transitions``: the supersteps that it has read; ``ended``: the outputs at its end, None before.
+    """
+
+    def __init__(self, engine: GuardedEngine, problem: Problem, sample: Sample) -> None:
+        self.engine, self.problem, self.sample = engine, problem, sample
+        self.transitions: list[Transition] = []
+        self.ended: Values | None = None
+
+    def run(self) -> tuple[float, RunStatistics]:
+        """Run from the start; return the seconds in the engine, and the statistics of all parts."""
+        most, sample = self.problem.max_supersteps, self.sample
+        reset(self.engine, self.problem.inputs)
+        seconds, statistics = self.engine.timed_run(1)
+        self.transitions = [Transition(1, None, self._results())]
+        if most > 2 and not statistics.settled:
+            more, found = self.engine.timed_run(most - 2)
+            seconds, statistics = seconds + more, statistics.followed_by(found)
+        if most > 1 and not statistics.settled:
+            before = {name: _part(self.engine, sample, name) for name in sample.state}
+            whole = None
+            if sample.reduces:
+                whole = {name: np.array(self.engine.values(name)) for name in sample.state}
+            more, found = self.engine.timed_run(1)
+            seconds, statistics = seconds + more, statistics.followed_by(found)
+            self.transitions.append(Transition(most, before, self._results(), whole))
+            self.ended = self.transitions[-1].after
+        else:
+            self.ended = self._results()
+        return seconds, statistics
+
+    def _results(self) -> Values:
+        sample = self.sample
+        return {name: np.array(self.engine.rows(name, sample.results(name))) for name in sample.compared_names}
+
+
+def checked(
+    engine: Engine,
+    problem: Problem,
+    sample: Sample,
+    parts: RunInParts | None,
+    statistics: RunStatistics,
+    phases: Phases,
+) -> Checked:
+    """Return what is checked on a sample: ``parts``, and the end of the timed run, of which these are the statistics.
+
+    The answer is read, and the final state if the run claims to be settled.
     """
     with phases("download"):
         answer = {name: np.array(one) for name, one in answer_of(engine, problem.validated).items()}
@@ -125,29 +173,11 @@ def transitions(engine: Engine, problem: Problem, sample: Sample, statistics: Ru
                     name: sample.part_of(name, answer[name]) if name in answer else _part(engine, sample, name)
                     for name in names
                 }
-        found = _transitions(engine, problem, sample, len(statistics.supersteps)) if engine.stepwise else ()
-        return Checked(sample, found, answer, final, whole)
+    transitions, ended = ((), None) if parts is None else (tuple(parts.transitions), parts.ended)
+    return Checked(sample, transitions, ended, answer, final, whole)
 
 
 def _part(engine: Engine, sample: Sample, name: str) -> NDArray[Any]:
     """Return a copy of the sample's part of a property."""
     rows = sample.rows_of(name)
     return np.array(engine.values(name) if rows is None else engine.rows(name, rows))
-
-
-def _transitions(engine: Engine, problem: Problem, sample: Sample, supersteps: int) -> tuple[Transition, ...]:
-
-    def results() -> Values:
-        return {name: engine.rows(name, sample.results(name)) for name in sample.compared_names}
-
-    reset(engine, problem.inputs)
-    engine.run(1)
-    found = [Transition(1, None, results())]
-    if supersteps > 1:
-        if supersteps > 2:
-            engine.run(supersteps - 2)
-        before = {name: _part(engine, sample, name) for name in sample.state}
-        whole = {name: np.array(engine.values(name)) for name in sample.state} if sample.reduces else None
-        engine.run(1)
-        found.append(Transition(supersteps, before, results(), whole))
-    return tuple(found)

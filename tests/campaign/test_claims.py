@@ -15,8 +15,9 @@ from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.manifold_ranking import ManifoldRanking
 from harness.algorithms.pagerank import PageRank
 from harness.algorithms.sssp import SSSP
+from harness.campaign.guarded_engine import guarded
 from harness.campaign.problem import Problem
-from harness.campaign.sampled_check import transitions
+from harness.campaign.sampled_check import RunInParts, checked
 from harness.campaign.verdict import verdict
 from harness.contract import Device, Phases, RunStatistics
 from harness.graph import Graph
@@ -67,16 +68,17 @@ def judged(monkeypatch, tmp_path):
 
         engine = Engine(schedule)
         engine.prepare(program, graph, features, Device(threads=1), Phases())
+        sample = Sample.draw(program, graph) if validate == "sampled" else None
+        parts = None if sample is None else RunInParts(guarded(engine), problem, sample)
+        if parts is not None:
+            parts.run()
         engine.reset(inputs)
         statistics = report(engine.run(limit))
-        checked = None
         values = {name: engine.values(name) for name in problem.validated}
-        if validate == "sampled":
-            checked = transitions(engine, problem, Sample.draw(program, graph), statistics, Phases())
-            values = checked.answer
+        found = None if sample is None else checked(engine, problem, sample, parts, statistics, Phases())
         return verdict(
             SimpleNamespace(validate=validate), problem, values,
-            settled=statistics.settled, supersteps=len(statistics.supersteps), checked=checked,
+            settled=statistics.settled, supersteps=len(statistics.supersteps), checked=found,
         )  # fmt: skip
 
     return run

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from harness.algorithms.label_propagation import LabelPropagation
-from harness.campaign.sampled_check import Checked, Transition
+from harness.campaign.sampled_check import Checked, RunInParts, Transition
+from harness.contract import RunStatistics, Superstep
 from harness.graph.generators import rmat
 from harness.language import trace
 from harness.language.reference import ReferenceRun
@@ -82,6 +84,49 @@ def test_the_timed_answer_is_compared_with_that_of_the_checked_run(off):
     after = {name: sample.results_of(name, value) for name, value in values.items()}
     timed = {name: value + off for name, value in values.items()}
     problem = SimpleNamespace(program=program, graph=graph, inputs=inputs, features=2)
-    worst, _ = Checked(sample, (Transition(1, None, after),), timed).worst(problem)
+    worst, _ = Checked(sample, (Transition(1, None, after),), after, timed).worst(problem)
     assert worst.ok is (off == 0.0)
     assert worst.ok or worst.detail.startswith("a second run gives another answer: ")
+
+
+class Steps:
+    """An engine whose only value is the number of supersteps done; it settles after ``last`` ones."""
+
+    def __init__(self, last):
+        self.last, self.done = last, 0
+
+    def reset(self, inputs):
+        self.done = 0
+
+    def timed_run(self, most):
+        steps = min(most, self.last - self.done)
+        self.done += steps
+        return 0.25, RunStatistics(self.done == self.last, [Superstep(1, 2, "push")] * steps)
+
+    def rows(self, name, index):
+        return np.array([self.done])
+
+
+@pytest.mark.parametrize(
+    ("most", "last", "parts", "seconds"),
+    [
+        (1, 99, [(1, None, 1)], 0.25),
+        (2, 99, [(1, None, 1), (2, 1, 2)], 0.5),
+        (3, 99, [(1, None, 1), (3, 2, 3)], 0.75),
+        (9, 99, [(1, None, 1), (9, 8, 9)], 0.75),
+        (9, 9, [(1, None, 1), (9, 8, 9)], 0.75),
+        (9, 8, [(1, None, 1)], 0.5),
+        (9, 1, [(1, None, 1)], 0.25),
+    ],
+)
+def test_a_run_in_parts_reads_its_first_and_last_superstep(most, last, parts, seconds):
+    problem = SimpleNamespace(inputs=None, max_supersteps=most)
+    sample = SimpleNamespace(
+        compared_names=("x",), state=("x",), reduces=False, results=lambda _: None, rows_of=lambda _: [0]
+    )
+    run = RunInParts(Steps(last), problem, sample)
+    taken, statistics = run.run()
+    assert (taken, len(statistics.supersteps), statistics.settled) == (seconds, min(most, last), last <= most)
+    read = [(one.superstep, one.before and one.before["x"][0], one.after["x"][0]) for one in run.transitions]
+    assert read == parts
+    assert run.ended["x"] == min(most, last)

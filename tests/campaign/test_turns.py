@@ -149,16 +149,30 @@ def test_on_a_gpu_only_timed_runs_are_exclusive(ran):
     assert {"context", "upload", "warm_up", "reset", "read"} <= fields["phases"].keys()
 
 
-def test_on_a_gpu_a_sampled_check_is_beside_other_cells(ran, monkeypatch):
+ROWS = ["rows", "values"]  # the default of rows() reads all
+IN_PARTS = ["reset", "run", *ROWS, "run", *ROWS, "run", *ROWS]  # superstep 1, those up to 9, and 10
+
+
+def test_on_a_gpu_a_sampled_answer_is_read_beside_other_cells(ran, monkeypatch):
     monkeypatch.setattr("harness.campaign.plausibility.SAMPLED_BYTES", 0)
     fields, events = ran("cuda", validate="sampled")
     assert fields["outcome"] == "ok", fields["reason"]
-    timed = alone("reset", "run", "rows", "values", "reset", "run", "rows", "values")
-    rows = ["rows", "values"]  # the default of rows() reads all
-    checked = ["reset", "run", *rows, "run", *rows, "run", *rows]  # superstep 1, those up to 9, and 10
-    after = shared("values", *checked, "reset", "run", *rows, "run", "close")
+    timed = alone("reset", "run", *ROWS, *IN_PARTS, "reset", "run", *ROWS)
+    after = shared("values", "reset", "run", *ROWS, "run", "close")
     start = events.index("alone")
     assert events[start:] == [*timed, *after, "out", "judged"]
+
+
+def test_the_only_timed_run_is_that_in_parts_if_runs_are_long(ran, monkeypatch):
+    monkeypatch.setattr("harness.campaign.plausibility.SAMPLED_BYTES", 0)
+    fields, events = ran("cuda", validate="sampled", measure={"cap_s": 1e-9, "repetitions": 6})
+    assert fields["outcome"] == "ok", fields["reason"]
+    assert len(fields["solve"]["samples"]) == 1
+    assert fields["solve"]["samples"][0] > 0
+    assert len(fields["supersteps"]) == 10, "those of all parts"
+    assert fields["validation"]["against"].startswith("supersteps 1 and 10 in float64")
+    timed = alone("reset", "run", *ROWS, *IN_PARTS, *ROWS)
+    assert events[events.index("alone") :][: len(timed)] == timed
 
 
 @pytest.fixture
@@ -210,7 +224,8 @@ def counted(ran, events, monkeypatch):
 
 def test_every_repetition_of_a_small_answer_is_read_whole(counted):
     fields, made = counted()
-    assert made["bytes read", "alone"] == len(fields["solve"]["samples"]) * 16 * VERTICES
+    in_parts = made["bytes read", "alone"] - len(fields["solve"]["samples"]) * 16 * VERTICES
+    assert 0 < in_parts <= 4 * 16 * SAMPLED, "two supersteps of the sample, and what the last one reads"
 
 
 def test_calls_of_a_cell_to_its_engine_exclusively_and_in_total(counted, monkeypatch):
@@ -218,24 +233,34 @@ def test_calls_of_a_cell_to_its_engine_exclusively_and_in_total(counted, monkeyp
     fields, made = counted()
     samples, steps, array = len(fields["solve"]["samples"]), 10, 16 * VERTICES
     sample = 16 * SAMPLED
-    # before: uploads of the inputs; alone: warm-up and timed runs; after: the check, and 1 + 15 on other inputs
-    assert made["resets", "shared"] == 3
-    assert made["resets", "alone"] == 1 + samples
+    # before: uploads of the inputs; alone: warm-up, the run in parts and timed runs; after: 1 + 15 on other inputs
+    assert made["resets", "shared"] == 2
+    assert made["resets", "alone"] == 2 + samples
     assert made["bytes uploaded", "shared"] == 2 * array
     assert made["bytes uploaded", "alone"] == 0
-    assert made["supersteps", "alone"] <= steps * (1 + samples)
-    assert made["supersteps", "shared"] <= 2 * steps
-    assert made["bytes read", "alone"] == (1 + samples) * sample
-    # the answer once; of the sample: superstep 1, before and after the last one, superstep 1 on other inputs
-    assert array < made["bytes read", "shared"] <= array + 5 * sample
+    assert made["supersteps", "alone"] <= steps * (2 + samples)
+    assert made["supersteps", "shared"] <= steps
+    # alone, of the sample: superstep 1, what the last one reads, its results, and every timed answer
+    assert (4 + samples) * sample < made["bytes read", "alone"] <= (5 + samples) * sample
+    # the answer once; of the sample: superstep 1 on other inputs
+    assert array < made["bytes read", "shared"] <= array + sample
 
 
-def test_an_engine_that_tunes_is_prepared_exclusively(ran, monkeypatch):
+def test_an_engine_that_tunes_is_alone_for_that(ran, events, monkeypatch):
+    prepare = importlib.import_module("onyx_fakes_engines").Right.prepare
+
+    def tuned(self, program, graph, features, device, phases):
+        prepare(self, program, graph, features, device, phases)
+        with phases.alone("tune"):
+            events.append("tuned")
+
+    monkeypatch.setattr("onyx_fakes_engines.Right.prepare", tuned)
     monkeypatch.setattr("onyx_fakes_engines.Right.tunes", True)
     monkeypatch.setattr("onyx_fakes_engines.Right.supports", lambda *_: Yes(GPU_BYTES // 2))
-    _, events = ran("cuda")
+    fields, _ = ran("cuda")
     assert events[3] == "all rooms", "a way may need memory that the engine did not foresee"
-    assert events[4:][:8] == [*shared("context"), *alone("prepare")]
+    assert events[4:][:13] == [*shared("context", "prepare"), *alone("tuned"), "shared", "reset", "rest", "idle"]
+    assert fields["phases"]["tune"] >= 0
 
 
 def test_an_engine_that_needs_a_gpus_memory_has_it_exclusively(ran, monkeypatch):
