@@ -17,6 +17,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -149,10 +150,18 @@ def _store(inputs: Inputs, folder: Path) -> None:
 
 
 def _remove_old(parent: Path, kept: Path) -> None:
-    """Remove the least recently used folders beyond ``MOST_BYTES``; processes that have mapped them keep the data."""
-    found = [(one.stat().st_mtime, one) for one in parent.iterdir() if (one / _HEAD).is_file()]
+    """Remove the least recently used folders beyond ``MOST_BYTES``; processes that have mapped them keep the data.
+
+    Other processes may remove folders at the same time.
+    """
+    found = []
+    for folder in parent.iterdir():
+        with suppress(FileNotFoundError, NotADirectoryError):
+            used = folder.stat().st_mtime, sum(file.stat().st_size for file in folder.iterdir())
+            if (folder / _HEAD).is_file():
+                found.append((folder == kept, *used, folder))
     total = 0
-    for _, folder in sorted(found, key=lambda entry: (entry[1] == kept, entry[0]), reverse=True):
-        total += sum(file.stat().st_size for file in folder.iterdir())
+    for _, _, size, folder in sorted(found, reverse=True):
+        total += size
         if total > MOST_BYTES and folder != kept:
             shutil.rmtree(folder, ignore_errors=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -87,6 +90,24 @@ def test_the_least_recently_used_inputs_are_removed(made, tmp_path, monkeypatch)
     assert len(folders(tmp_path)) == 1
     assert folders(tmp_path) != [old]
     np.testing.assert_array_equal(kept.properties["seed"], make().properties["seed"])
+
+
+def test_folders_that_another_process_removes_meanwhile_are_no_error(made, tmp_path, monkeypatch):
+    make, _ = made
+    inputs_for(["old"], make)
+    (old,) = folders(tmp_path)
+    is_file = Path.is_file
+
+    def then_removed(path):
+        found = is_file(path)
+        if path.parent == old:
+            shutil.rmtree(old, ignore_errors=True)
+        return found
+
+    monkeypatch.setattr(Path, "is_file", then_removed)
+    monkeypatch.setattr(inputs_cache, "MOST_BYTES", 1 + sum(file.stat().st_size for file in old.iterdir()))
+    inputs_for(["new"], make)
+    assert not old.exists()
 
 
 def test_parameters_that_json_changes_are_not_stored(tmp_path, made):
