@@ -16,8 +16,9 @@ from harness.campaign.problem import inputs_of
 from harness.contract import Device, Phases
 from harness.graph import Graph
 from harness.graph.generators import rmat
-from harness.language import K, trace, where
+from harness.language import Inputs, K, trace, where
 from harness.language.reference import ReferenceRun
+from tests.engines.programs import traced, two_sides
 from tests.language.programs import WeightedWalks
 
 CPU = Device(threads=1)
@@ -118,3 +119,26 @@ def test_a_message_that_divides_by_changing_values_is_no_product_where_edges_sen
     changing, constant = build(lambda src: src.share + 1.0), build(lambda src: src.out_degree)
     assert isinstance(as_product(changing, changing.stages[0]), str)
     assert not isinstance(as_product(constant, constant.stages[0]), str)
+
+
+def weights_on_sides(p, self):
+    """Sum the weights of the edges into a vertex, one side at a time."""
+    p.edge("weight")
+    p.vertex("x", start=1.0)
+    p.over_edges(into="weights", reduce="sum")(lambda edge: edge.weight)
+    p.over_vertices(lambda v: {"x": 0.5 * v.x + v.weights})
+    p.alternate_sides()
+    p.repeat(5)
+    p.output("x", bound=1e-5)
+
+
+def test_a_constant_reduction_is_computed_for_either_side():
+    program, graph = traced(weights_on_sides, "weights_on_sides"), two_sides()
+    run, engine = ReferenceRun(program, graph, 1), ScipyEngine(ScipySchedule())
+    run.reset(Inputs({}, {}))
+    engine.prepare(program, graph, 1, CPU, Phases())
+    engine.reset(Inputs({}, {}))
+    for _ in range(5):
+        run.run(1)
+        engine.run(1)
+        np.testing.assert_allclose(engine.values("x"), run.values("x"), rtol=1e-6)

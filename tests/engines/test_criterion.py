@@ -15,10 +15,11 @@ from harness.algorithms.pagerank import PageRank
 from harness.graph import Graph, load_graph
 from harness.graph.catalogue import digits
 from harness.graph.generators import random_ratings
-from harness.language import Inputs, trace
+from harness.language import Inputs, minimum, trace
 from harness.language.criterion import TEST_EVERY
 from harness.language.reference import ReferenceRun
 from tests.engines.problems import prepared
+from tests.engines.programs import traced
 
 ENGINES = {
     "pull": ("onyx", {"direction": "pull"}),
@@ -120,4 +121,32 @@ def test_factors_of_both_sides_are_measured(name):
     assert wanted.settled
     engine = prepared(*ENGINES[name], program, graph, 3)
     assert abs(supersteps(engine, program, inputs) - len(wanted.supersteps)) <= TEST_EVERY
+    engine.close()
+
+
+def travelling(p, self):
+    """Compute distances in a property of a step whose other property rests after the first superstep."""
+    p.vertex("x", start=8.0)
+    p.vertex("y", start=3.0)
+    p.over_edges(into="near", reduce="min")(lambda src: src.x + src.y)
+    p.over_vertices(lambda v: {"x": minimum(v.x, v.near), "y": minimum(v.y, -1.0)})
+    p.until_settled(at_most=40)
+    p.output("x", bound=0.0)
+
+
+@pytest.mark.parametrize("name", ["pull", "pull-all", "tigr", "simdx"])
+def test_a_step_has_moved_if_any_of_its_properties_has(name):
+    program = traced(travelling, "travelling")
+    forward = np.arange(12)
+    graph = Graph.from_edges(forward, forward + 1, name="path")
+    run = ReferenceRun(program, graph, 1)
+    run.reset(Inputs({}, dict(program.parameters)))
+    wanted = run.run(program.max_supersteps)
+    engine = prepared(*ENGINES[name], program, graph, 1)
+    engine.reset(Inputs({}, dict(program.parameters)))
+    found = engine.run(program.max_supersteps)
+    assert wanted.settled
+    assert found.settled
+    assert len(wanted.supersteps) > 10
+    np.testing.assert_array_equal(engine.values("x"), run.values("x"))
     engine.close()

@@ -97,6 +97,28 @@ def test_sums_are_sent_as_differences_where_they_are_exact():
     assert "rounded" in activity(kcore_like(lambda v: 0.5 * v.alive))
 
 
+@pytest.mark.parametrize("by_itself", [False, True])
+def test_a_step_that_goes_on_by_itself_is_bulk_synchronous(by_itself):
+    """An infected vertex recovers after one superstep, whether a message reaches it or not."""
+
+    def build(p, self):
+        p.vertex("x", start=0.0)
+        p.over_edges(into="near", reduce="sum")(lambda src: src.x)
+
+        @p.over_vertices
+        def infect(v):
+            infected = where(v.near > 0.5, 1.0, v.x)
+            return {"x": where(v.x > 0.5, -1.0, infected) if by_itself else infected}
+
+        p.until_settled(at_most=50)
+        p.output("x", bound=0.0)
+
+    found = activity(traced(build, "epidemic"))
+    assert isinstance(found, Activity) is not by_itself
+    if by_itself:
+        assert "may change it again though nothing has reached the vertex" in found
+
+
 def test_messages_of_several_properties_are_made_at_their_source():
     made = made_at_sources(program("pagerank"))
     reductions = [stage for stage in made.stages if isinstance(stage, EdgeReduce)]

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from harness.contract import Device, EngineFailure, No, ScheduleError, Yes, schedule_from_options
+from harness.edge_places import EdgeOptions
 from harness.language import K, maximum, minimum, normalize, where
+from harness.options import options_in
 from tests.engines.problems import LIBRARIES, PUSH, SPECS, STRATEGIES, new_engine, prepared, problem, program
 from tests.engines.programs import edges_and_loops, inputs_for, program_named, traced, two_sides
 
@@ -195,7 +197,8 @@ def test_a_yes_is_kept(strategy, build):
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("pipeline", True), ("balance", "edge"), ("vector_width", 4), ("block_size", 256)]
+    ("option", "value"),
+    [("pipeline", True), ("balance", "edge"), ("vector_width", 4), ("block_size", 256), ("persistent", True)],
 )
 @pytest.mark.parametrize("direction", ["push", "pull"])
 def test_options_of_gpus_are_refused_by_name(option, value, direction):
@@ -330,3 +333,13 @@ def test_bytes_needed_grow_with_features():
 
 def test_push_schedules_share_their_options():
     assert new_engine("onyx", PUSH).schedule.direction == "push"
+
+
+@pytest.mark.parametrize("name", ["onyx", "simdx", "emogi"])
+def test_options_described_as_those_of_gpus_are_those_refused_on_the_cpu(name):
+    """The description of an option and the list of refused ones are written apart."""
+    schedule = SPECS[name].schedule
+    inherited = {option.name for option in options_in(EdgeOptions)}  # which depend on edges=, tested above
+    described = {option.name for option in options_in(schedule) if option.help.startswith("GPU: ")} - inherited
+    assert described
+    assert described <= set(schedule.GPU_ONLY)

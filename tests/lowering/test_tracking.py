@@ -99,6 +99,23 @@ def test_groups_that_read_their_own_writes(step, hears):
     assert bool(tracking.stale_after("x")) == hears
 
 
+def test_a_bound_on_what_messages_read_at_their_destination_is_not_only_a_bound():
+    """A smaller x of a vertex gives smaller messages to it: its reduction is stale."""
+
+    class Halfway(Algorithm):
+        name = "halfway"
+
+        def build(self, p):
+            p.vertex("x", start=1.0)
+            p.over_edges(into="heard", reduce="min")(lambda src, dst: 0.5 * (src.x + dst.x))
+            p.over_vertices(lambda v: {"x": minimum(v.x, v.heard)})
+            p.repeat(3)
+            p.output("x", bound=0.0)
+
+    tracking = tracked(trace(Halfway()))
+    assert tracking.stale_after("x") == tracking.groups
+
+
 def test_bounds_with_a_second_writer_do_not_count():
     tracking = tracked(program_named("two_writers"), fold=False)
     assert tracking.stale_after("y") == tracking.stale_groups("y")
