@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import random
 
 import pytest
@@ -144,6 +145,32 @@ def test_runs_of_which_six_do_not_fit_into_the_cap_are_not_repeated():
     assert len(timing.samples) == 1
     assert timing.stopped == "budget"
     assert not timing.interval.sufficient
+
+
+def test_six_runs_that_fit_into_the_cap_are_timed_if_seven_do_not(monkeypatch):
+    now = itertools.count(step=9.0)
+    monkeypatch.setattr("harness.clock.perf_counter", lambda: float(next(now)))
+    timing, _ = measured(Counting(length=1), repetitions=7, cap_s=60.0)
+    assert timing.samples == [9.0] * 6
+    assert timing.interval.sufficient
+
+
+@pytest.mark.parametrize(("first_s", "samples"), [(11.0, [11.0]), (9.0, [9.5] * 6)])
+def test_a_first_run_is_the_only_sample_if_runs_are_too_long_for_six(monkeypatch, first_s, samples):
+    now = itertools.count(step=9.5)
+    monkeypatch.setattr("harness.clock.perf_counter", lambda: float(next(now)))
+    engine, seen = Counting(length=1), []
+
+    def first():
+        engine.calls.append("first")
+        return first_s, RunStatistics(True, [Superstep(7, 7, "pull")])
+
+    measure = Measure(repetitions=6, warmup_s=1.0, cap_s=60.0)
+    timing = measure_engine(engine, {}, 3, measure, Phases(), look=seen.append, first=first)
+    assert timing.samples == samples
+    assert engine.calls.count("first") == 1
+    assert len(seen) == len(samples)
+    assert (seen[0].edges == 7) == (len(samples) == 1), "the statistics are those of the timed run"
 
 
 def test_by_default_every_cell_gets_enough_samples_for_a_verdict():

@@ -206,6 +206,17 @@ def test_time_that_is_forgiven_does_not_count(tmp_path, monkeypatch):
     assert asked == [True]
 
 
+def test_forgiven_time_is_added_to_the_limit_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "a_child.py").write_text("import threading; threading.Event().wait(20)")
+    ending = run_process(
+        "a_child", [], output=tmp_path / "out", environment={}, time_s=0.3, memory_bytes=GIGABYTE,
+        forgiven_s=lambda: 0.5,
+    )  # fmt: skip
+    assert ending.limit is Outcome.TIMEOUT
+    assert 0.8 <= ending.seconds < 15
+
+
 def test_waiting_for_the_device_is_shown_during_and_after_it(tmp_path):
     path = tmp_path / "report.jsonl"
     with path.open("wb", buffering=0) as file:
