@@ -14,7 +14,7 @@ def onyx_engines() -> list[EngineSpec]:
             "onyx",
             "feature-aware, change-driven, folded kernels (Vaz 2021)",
             OnyxSchedule,
-            "engines.onyx.engine:OnyxEngine",
+            "engines.onyx.tuning:engine_of",
             requires=("numba",),
             devices=("cpu", "cuda"),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness.api import EdgeOptions, option
+from harness.api import EdgeOptions, ScheduleError, option
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,11 @@ class OnyxSchedule(EdgeOptions):
 
     ``pipeline``, ``balance``, ``vector_width``, ``block_size`` and ``persistent`` do not apply on the CPU and are
     refused there unless None. ``engines.onyx.resolve`` fills in every other option that is None.
+
+    ``tune``: choose ``direction``, ``change_driven`` and, on a GPU, ``balance`` and ``persistent`` by timing a few
+    plans on the real problem before the first run (:mod:`engines.onyx.tuning`). After ``tune_s`` seconds no further
+    plan is tried. Options that are given are kept. The record has the times of the plans as ``tried``, which cannot be
+    set.
     """
 
     feature_aware: bool = option(True, "one vector value a row (FA), or scalar loops over features (NFA)")
@@ -92,7 +97,18 @@ class OnyxSchedule(EdgeOptions):
     block_size: int | None = option(None, "GPU: threads of a block (null: the default)", values=(32, 64, 128, 256, 512))
     persistent: bool | None = option(None, "GPU: one launch runs all supersteps (null: the default)")
 
+    tune: bool = option(False, "choose direction, change_driven and, on a GPU, balance and persistent by timing")
+    tune_s: float | None = option(None, "seconds after which tune tries no further plan (null: 10)", within="[0, inf)")
+    tried: tuple[tuple[str, float], ...] | None = option(None, "set by tune: the seconds of each plan")
+
     GPU_ONLY: ClassVar[tuple[str, ...]] = ("pipeline", "balance", "vector_width", "block_size", "persistent")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tried is not None:
+            raise ScheduleError("schedule option tried is set by tune=true; leave it unset")
+        if self.tune_s is not None and not self.tune:
+            raise ScheduleError("schedule option tune_s has no meaning without tune=true; leave it unset")
 
     def refusal(self) -> str:
         """Return why no program runs under this schedule yet; empty if programs do."""

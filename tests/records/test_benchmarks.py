@@ -87,6 +87,8 @@ def test_cells_that_differ_elsewhere_keep_separate_names():
     first = solved("fast", [1.0], cell="a" * 24, config={**record()["config"], "max_supersteps": 3})
     names = {one["fullname"] for one in exported([first, solved("fast", [2.0])])["benchmarks"]}
     assert names == {"solve[flood-ring-k=8-fast]@aaaaaaaa", "solve[flood-ring-k=8-fast]@cccccccc"}
+    names = {one["fullname"] for one in exported([first, *map(solved, ("fast", "slow"), ([2.0], [3.0]))])["benchmarks"]}
+    assert "solve[flood-ring-k=8-slow]" in names, "the only one of its name keeps it"
 
 
 def test_machines_are_not_mixed():

@@ -85,6 +85,17 @@ def test_the_script_and_the_drawing_have_the_same_values():
     assert low > points_of(stroke)[0][1] > high  # a drawing counts from the top
 
 
+@pytest.mark.parametrize(("second", "common"), [((1, 2, 8), [[1, 2, 8]]), ((1, 4, 8), []), ((1, 2), [])])
+def test_series_share_their_x_only_if_all_of_it_is_equal(second, common):
+    lines = tuple(
+        Line(name, tuple((k, 0.5, 0.4, 0.7) for k in features))
+        for name, features in (("slow", (1, 2, 8)), ("fast", second))
+    )
+    plain = drawing(over_features(Panel(("s", "ring", "flood", ""), lines), STYLES)).plain
+    assert plain["common"] == common
+    assert [one["x"] for one in plain["series"] if "x" in one] == ([] if common else [[1, 2, 8], list(second)])
+
+
 def test_equal_and_nearly_equal_series_are_named_and_others_are_not():
     lines = {
         "slow": [(n, n, n, n) for n in (0.0, 1.0, 2.0)],

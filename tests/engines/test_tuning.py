@@ -1,0 +1,206 @@
+"""Plans of Onyx chosen by timing (``tune=true``)."""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from engines.onyx import tuning
+from engines.onyx.schedule import OnyxSchedule
+from engines.onyx.tuning import TunedEngine, plans
+from harness.contract import Device, EngineFailure, No, Phases, RunStatistics, ScheduleError, Superstep, Yes
+from tests.engines.problems import new_engine, outputs_of, problem, program
+
+CPU = Device(threads=1)
+PULL, PUSH = "direction=pull change_driven=true", "direction=push change_driven=true"
+PULL_ALL, PUSH_ALL = "direction=pull change_driven=false", "direction=push change_driven=false"
+
+
+class Clock:
+    now = 0.0
+
+
+class Timed:
+    """An engine of five supersteps, each of which takes ``SECONDS`` of its plan."""
+
+    SECONDS: ClassVar = {PULL: 4.0, PULL_ALL: 2.0, PUSH: 3.0, PUSH_ALL: 5.0}
+    events: ClassVar[list]
+
+    def __init__(self, schedule):
+        self.name = f"direction={schedule.direction} change_driven={str(schedule.change_driven).lower()}"
+        assert not schedule.tune
+
+    def supports(self, program, graph, features, device):
+        return Yes(100, 10) if "push" not in self.name else Yes(90, 20)
+
+    def prepare(self, program, graph, features, device, phases):
+        self.events.append(("prepare", self.name))
+        if self.SECONDS[self.name] is None:
+            raise MemoryError("no room")
+
+    def reset(self, inputs, state=None):
+        self.done, self.state = 0, state
+        self.events.append(("reset", self.name))
+
+    def narrow(self, stale, senders):
+        self.events.append(("narrow", self.name))
+
+    def run(self, most):
+        steps = min(most, 5 - self.done)
+        Clock.now += steps * self.SECONDS[self.name]
+        self.done += steps
+        return RunStatistics(self.done == 5, [Superstep(1, 1, "pull")] * steps)
+
+    def resolved_options(self):
+        return {"direction": self.name}
+
+    def explain(self):
+        return f"the plan {self.name}"
+
+    def close(self):
+        self.events.append(("close", self.name))
+
+
+@pytest.fixture
+def tuned(monkeypatch, tmp_path):
+    """Return a function that makes a prepared tuned engine of timed plans."""
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
+    monkeypatch.setattr(tuning.time, "perf_counter", lambda: Clock.now)
+    monkeypatch.setattr(tuning, "OnyxEngine", Timed)
+    monkeypatch.setattr(Timed, "events", [], raising=False)
+    graph, inputs = problem("bfs", "grid", 1)
+
+    def made(**options):
+        engine = TunedEngine(OnyxSchedule(**{"tune": True, "tune_s": 1e6, **options}))
+        engine.prepare(program("bfs"), graph, 1, CPU, Phases())
+        engine.reset(inputs)
+        return engine
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "names"),
+    [
+        ("cpu", {}, [PULL, PULL_ALL, PUSH, PUSH_ALL]),
+        ("cpu", {"direction": "push"}, ["change_driven=true", "change_driven=false"]),
+        ("cpu", {"direction": "push", "change_driven": False}, ["the only plan"]),
+        ("cuda", {"direction": "pull", "change_driven": False, "persistent": True}, ["balance=edge", "balance=warp"]),
+    ],
+)
+def test_open_options_are_varied_and_given_ones_kept(kind, options, names):
+    found = plans(OnyxSchedule(tune=True, rebuild=7, **options), kind)
+    assert list(found) == names
+    for schedule in found.values():
+        assert (schedule.tune, schedule.rebuild) == (False, 7)
+        assert all(getattr(schedule, name) == value for name, value in options.items())
+    assert len(set(found.values())) == len(names)
+
+
+def test_every_plan_of_a_gpu_is_tried():
+    found = plans(OnyxSchedule(tune=True), "cuda")
+    assert len(found) == 16
+    assert len({(one.direction, one.change_driven, one.balance, one.persistent) for one in found.values()}) == 16
+
+
+def test_the_fastest_plan_runs_from_the_start(tuned):
+    engine = tuned()
+    assert "the first run times plans" in engine.explain()
+    assert "tried" not in engine.resolved_options()
+    assert len(engine.run(2).supersteps) == 2
+    assert engine.run(9).settled
+    assert engine.resolved_options() == {
+        "direction": PULL_ALL, "tune": True, "tune_s": 1e6,
+        "tried": [(PULL_ALL, 10.0), (PUSH, 15.0), (PULL, 20.0), (PUSH_ALL, 25.0)],
+    }  # fmt: skip
+    explained = engine.explain().splitlines()
+    assert explained[1] == f"plan {PULL_ALL}: 1e+04 ms"
+    assert explained[-1] == f"the plan {PULL_ALL}"
+    engine.close()
+    opened = [name for event, name in Timed.events if event == "prepare"]
+    assert opened == [PULL, PULL_ALL, PUSH, PUSH_ALL, PULL_ALL]
+    assert [name for event, name in Timed.events if event == "close"] == opened, "one plan at a time is in memory"
+
+
+def test_the_choice_is_kept_for_the_problem(tuned):
+    tuned().run(2)
+    Timed.events.clear()
+    again = tuned()
+    again.run(2)
+    assert Timed.events == [("prepare", PULL_ALL), ("reset", PULL_ALL)]
+    assert again.resolved_options()["tried"][0] == (PULL_ALL, 10.0)
+    Timed.events.clear()
+    tuned(direction="push").run(2)
+    assert ("prepare", PUSH_ALL) not in Timed.events[:1], "other plans are another choice"
+    assert len([event for event, _ in Timed.events if event == "prepare"]) > 1
+
+
+def test_plans_that_fail_are_left_out(tuned, monkeypatch):
+    monkeypatch.setattr(Timed, "SECONDS", {**Timed.SECONDS, PULL_ALL: None})
+    engine = tuned()
+    engine.run(1)
+    assert [name for name, _ in engine.resolved_options()["tried"]] == [PUSH, PULL, PUSH_ALL]
+    assert f"plan {PULL_ALL} failed: no room" in engine.explain()
+
+
+def test_no_further_plan_is_tried_after_the_budget(tuned):
+    engine = tuned(tune_s=1.0)
+    engine.run(1)
+    assert [name for name, _ in engine.resolved_options()["tried"]] == [PULL]
+
+
+def test_plans_start_as_the_run_does(tuned):
+    engine = tuned()
+    engine.narrow(np.zeros(1, bool), np.zeros(1, bool))
+    engine.run(1)
+    events = [event for event in Timed.events if event[0] in ("reset", "narrow")]
+    assert all(after == ("narrow", name) for (_, name), after in zip(events[::2], events[1::2], strict=True))
+
+
+def test_an_admitted_engine_has_room_for_every_plan(tuned, monkeypatch):
+    graph, _ = problem("bfs", "grid", 1)
+    engine = TunedEngine(OnyxSchedule(tune=True))
+    assert engine.supports(program("bfs"), graph, 1, CPU) == Yes(100, 20)
+    monkeypatch.setattr(Timed, "supports", lambda *_: No("not for this"))
+    assert engine.supports(program("bfs"), graph, 1, CPU) == No("not for this")
+    with pytest.raises(EngineFailure, match="no plan"):
+        engine.prepare(program("bfs"), graph, 1, CPU, Phases())
+
+
+@pytest.mark.parametrize("algorithm", ["bfs", "label_propagation"])
+def test_answers_are_those_of_the_untuned_engine(algorithm, monkeypatch, tmp_path):
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
+    graph, inputs = problem(algorithm, "grid", 3)
+    answers = []
+    for options in ({}, {"tune": True, "tune_s": 0.5}):
+        engine = new_engine("onyx", options)
+        assert isinstance(engine.supports(program(algorithm), graph, 3, CPU), Yes)
+        assert engine.tunes is bool(options)
+        engine.prepare(program(algorithm), graph, 3, CPU, Phases())
+        engine.reset(inputs)
+        engine.run(program(algorithm).max_supersteps)
+        answers.append(outputs_of(engine, program(algorithm)))
+        engine.close()
+    for name, wanted in answers[0].items():
+        np.testing.assert_allclose(answers[1][name], wanted, atol=1e-4)
+
+
+def test_options_without_meaning_are_refused():
+    with pytest.raises(ScheduleError, match="tune_s has no meaning without tune=true"):
+        OnyxSchedule(tune_s=1.0)
+    with pytest.raises(ScheduleError, match="tried is set by tune"):
+        OnyxSchedule(tried=(("a", 1.0),))
+
+
+def test_a_record_has_the_times_of_the_plans(command, tmp_path):
+    command("engine=onyx", "engine.tune=true", "engine.tune_s=0.2", "algorithm=bfs", "graph=grid", "features=1")
+    (path,) = tmp_path.glob("results/*/*/record.json")
+    record = json.loads(path.read_text())
+    assert record["outcome"] == "ok", record["reason"]
+    assert record["schedule"]["tune"] is True
+    assert record["schedule"]["tried"]
+    assert {"direction", "change_driven"} <= record["schedule"].keys()
+    assert "the same supersteps under each plan" in (path.parent / "explain.txt").read_text()
