@@ -137,6 +137,8 @@ def test_the_newest_record_of_a_round_counts():
 def test_a_round_that_never_had_its_graph_counts():
     [merged] = merge_rounds([at(1, 1), at(2, 2, None, reason="no such file", graph={})])
     assert merged["reason"] == "in round 2 of 2: no such file"
+    [merged] = merge_rounds([at(1, 1, None, reason="no such file", graph={}), at(2, 2)])
+    assert merged["reason"] == "in round 1 of 2: no such file"
 
 
 def test_failures_of_all_rounds_are_reported_once():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.report.page import render_page, write_page
+from harness.report.page.model import page_model
 from tests.processes import HANGS_S
 from tests.records.samples import record, warm_record
 from tests.report.conftest import LAPTOP, PHONE, SMALL_PHONE
@@ -329,3 +330,11 @@ def test_a_thousand_comparisons_stay_small():
     page = render_page(records, "slow")
     assert len(page.encode()) < 2_000_000
     assert "840 more comparisons are not drawn" in page
+
+
+@pytest.mark.parametrize(("cells", "missing"), [(4, 0), (5, 1)])
+def test_every_round_of_a_cell_counts_as_one_of_those_planned(cells, missing):
+    rounds = [{**record(engine), "round": number} for engine in ("fast", "slow") for number in (1, 2)]
+    model = page_model(rounds, None, cells)
+    assert len(model["rows"]) == 2
+    assert model["missing"] == missing
