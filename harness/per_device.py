@@ -34,9 +34,13 @@ class PerDevice(Engine):
     def on(self, device: Device) -> Engine:
         """Return the engine for a kind of device; create it on first use."""
         if device.kind not in self._made:
-            module, _, name = self.engines[device.kind].partition(":")
+            module, _, name = self.class_for(device.kind).partition(":")
             self._made[device.kind] = getattr(importlib.import_module(module), name)(self.schedule)
         return self._made[device.kind]
+
+    def class_for(self, kind: str) -> str:
+        """Return the engine class for a kind of device, as text."""
+        return self.engines[kind]
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return the answer of the device's engine, or No for a device kind without an engine."""

@@ -14,7 +14,7 @@ def onyx_engines() -> list[EngineSpec]:
             "onyx",
             "feature-aware, change-driven, folded kernels (Vaz 2021)",
             OnyxSchedule,
-            "engines.onyx.tuning:engine_of",
+            "engines.onyx.engine:OnyxEngine",
             requires=("numba",),
             devices=("cpu", "cuda"),
         )

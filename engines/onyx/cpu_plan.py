@@ -43,8 +43,9 @@ def plan(
 
     ``runs``, ``policy``: the constants of runs, and of the choices made before.
     """
-    schedule = directed(schedule, LoweredProgram.of(program).program, device)
+    schedule = directed(schedule, LoweredProgram.of(program).program, features, graph, device, policy)
     assert schedule.direction is not None
+    assert schedule.change_driven is not None
     reason = refusal(program, schedule, graph, features)
     if reason:
         return No(reason)

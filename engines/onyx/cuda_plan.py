@@ -37,7 +37,7 @@ def plan(
 ) -> CudaPlan | No:  # fmt: skip
     """Return the plan of a program on a CUDA device, or why it cannot run."""
     lowered = LoweredProgram.of(program, masked=True)
-    schedule = directed(schedule, lowered.program, device)
+    schedule = directed(schedule, lowered.program, features, facts, device, policy)
     reason = refused(lowered.program, schedule, facts, features)
     if reason:
         return No(reason)

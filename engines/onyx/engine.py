@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from harness.api import PerDevice
+
+if TYPE_CHECKING:
+    from engines.onyx.schedule import OnyxSchedule
 
 
 class OnyxEngine(PerDevice):
@@ -14,3 +17,11 @@ class OnyxEngine(PerDevice):
         "cpu": "engines.onyx.cpu_engine:OnyxCpuEngine",
         "cuda": "engines.onyx.cuda_engine:OnyxCudaEngine",
     }
+
+    def __init__(self, schedule: OnyxSchedule) -> None:
+        super().__init__(schedule)
+        self.tunes = bool(schedule.tune)
+
+    def class_for(self, kind: str) -> str:
+        """Return the engine class for a kind of device; with ``tune``, that of an engine that chooses its plan."""
+        return "engines.onyx.tuning:TunedEngine" if self.tunes else super().class_for(kind)

@@ -28,7 +28,7 @@ def resolve(
 
     ``program``: lowered. On the CPU the options of ``OnyxSchedule.GPU_ONLY`` do not apply and stay as they are.
     """
-    schedule = directed(schedule.with_place(), program, device)
+    schedule = directed(schedule.with_place(), program, features, graph, device, policy)
     if schedule.dense_share is None:
         on_cpu = device.kind == "cpu"
         share = round(following_share(graph, policy), 4) if on_cpu else policy.dense_share_cuda
@@ -47,18 +47,40 @@ def resolve(
     )
 
 
-def directed(schedule: OnyxSchedule, program: Program, device: DeviceFacts) -> OnyxSchedule:
-    """Return the schedule with its direction filled in; ``program``: lowered.
+def directed(
+    schedule: OnyxSchedule,
+    program: Program,
+    features: int,
+    graph: GraphFacts,
+    device: DeviceFacts,
+    policy: Policy = DEFAULT,
+) -> OnyxSchedule:
+    """Return the schedule with its direction, and whether it follows changes, filled in; ``program``: lowered.
 
     On the CPU changes are pushed if they travel along paths, so that few vertices move in a superstep: extrema of
     messages that are not simply a source's value (BFS, SSSP). BFS and SSSP with 1 and 8 features on Luxembourg, a grid
     and a Delaunay graph took 1.1 to 2.0 times as long when pulled (one thread, 25 November 2026). Components took 0.5
     to 1.5 times as long.
     """
+    if schedule.change_driven is None:
+        schedule = replace(schedule, change_driven=follows(schedule, features, graph, device, policy))
     if schedule.direction is not None:
         return schedule
-    pushes = device.kind == "cpu" and schedule.change_driven and along_paths(program)
+    pushes = device.kind == "cpu" and bool(schedule.change_driven) and along_paths(program)
     return replace(schedule, direction="push" if pushes else "pull")
+
+
+def follows(
+    schedule: OnyxSchedule, features: int, graph: GraphFacts, device: DeviceFacts, policy: Policy = DEFAULT
+) -> bool:
+    """Return whether changes are followed by default.
+
+    They are, except on the CPU on graphs of few edges, if neither a direction nor a share of edges to follow is given.
+    """
+    given = schedule.direction is not None or schedule.dense_share is not None
+    resident = schedule.edges in (None, "resident")
+    work = graph.num_edges * max(1.0, features / 8)
+    return given or device.kind != "cpu" or not resident or work >= policy.fewest_followed
 
 
 def along_paths(program: Program) -> bool:

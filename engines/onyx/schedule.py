@@ -24,6 +24,8 @@ class OnyxSchedule(EdgeOptions):
       not change during a run (it is doubled after such a superstep). While too much moves, supersteps of most programs
       do not track changes (:mod:`engines.onyx.cpu_tracking`; their direction in the record is *untracked*). In both
       directions a superstep in which little moves visits only flagged vertices (``harness.lowering.cpu.flags``).
+      The default (None) is to follow changes, except on graphs of so few edges that visiting all of them takes less
+      time than finding out which ones to visit (``engines.onyx.resolve.follows``).
     - ``fold``: consecutive stages share a kernel: edge with edge, vertex with vertex, and in pull edge with the vertex
       steps after it, whose intermediate values then stay in registers. (Vertex with the edge push after it is not
       folded on the CPU, because owners of destinations push, not owners of sources.)
@@ -39,9 +41,10 @@ class OnyxSchedule(EdgeOptions):
 
     - ``feature_aware``: consecutive lanes of a team hold consecutive features of one edge or vertex, and each lane
       loads ``vector_width`` of them at once (FA, fig. 5.1). If off, a thread loops over all features (NFA).
-    - ``change_driven``: as on the CPU. The device decides the frontier of every superstep: a pull whose active sources
-      have more than ``dense_share`` of all edges recomputes everything. An update of edges visits the dirty rows of
-      sources, or all rows if the dirty ones have more than half of the edges (or ``dense_share``, if that is more).
+    - ``change_driven``: as on the CPU; the default is to follow changes on all graphs. The device decides the frontier
+      of every superstep: a pull whose active sources have more than ``dense_share`` of all edges recomputes everything.
+      An update of edges visits the dirty rows of sources, or all rows if the dirty ones have more than half of the
+      edges (or ``dense_share``, if that is more).
       Tracking pauses while nearly everything moves: supersteps then use full propagation, except for an occasional one
       that measures movement again (``tracking_policy.cuh``; in push, not with ``rebuild=0``, nor for exact sums).
     - ``rebuild``: as on the CPU; exact sums are also rebuilt while active sources have nearly all edges.
@@ -74,7 +77,9 @@ class OnyxSchedule(EdgeOptions):
     """
 
     feature_aware: bool = option(True, "one vector value a row (FA), or scalar loops over features (NFA)")
-    change_driven: bool = option(True, "propagate only what changed (CD), or everything (NCD)")
+    change_driven: Literal[True, False] | None = option(
+        None, "propagate only what changed (CD), or everything (null: the default)"
+    )
     fold: bool = option(True, "consecutive stages in one kernel")
     direction: Literal["pull", "push", "adaptive"] | None = option(
         None, "push along out-edges or pull along in-edges (null: the default; adaptive: planned)",
@@ -97,7 +102,9 @@ class OnyxSchedule(EdgeOptions):
     block_size: int | None = option(None, "GPU: threads of a block (null: the default)", values=(32, 64, 128, 256, 512))
     persistent: bool | None = option(None, "GPU: one launch runs all supersteps (null: the default)")
 
-    tune: bool = option(False, "choose direction, change_driven and, on a GPU, balance and persistent by timing")
+    tune: bool | None = option(
+        None, "choose direction, change_driven and, on a GPU, balance and persistent by timing (null: false)"
+    )
     tune_s: float | None = option(None, "seconds after which tune tries no further plan (null: 10)", within="[0, inf)")
     tried: tuple[tuple[str, float], ...] | None = option(None, "set by tune: the seconds of each plan")
 

@@ -38,11 +38,11 @@ Problem = tuple["Program", "Graph", int, "Device"]
 def plans(schedule: OnyxSchedule, kind: str) -> dict[str, OnyxSchedule]:
     """Return the schedules to try on a kind of device, by what tells them apart.
 
-    Options that are given stay as they are; ``change_driven`` counts as given if it is False.
+    Options that are given stay as they are.
     """
     open_ = {
         "direction": ("pull", "push") if schedule.direction is None else (schedule.direction,),
-        "change_driven": (True, False) if schedule.change_driven else (False,),
+        "change_driven": (True, False) if schedule.change_driven is None else (schedule.change_driven,),
     }
     if kind == "cuda":
         open_ |= {
@@ -54,13 +54,8 @@ def plans(schedule: OnyxSchedule, kind: str) -> dict[str, OnyxSchedule]:
     for values in itertools.product(*open_.values()):
         options: dict[str, Any] = dict(zip(open_, values, strict=True))
         name = " ".join(f"{one}={str(options[one]).lower()}" for one in varied)
-        found[name or "the only plan"] = replace(schedule, tune=False, tune_s=None, **options)
+        found[name or "the only plan"] = replace(schedule, tune=None, tune_s=None, **options)
     return found
-
-
-def engine_of(schedule: OnyxSchedule) -> Engine:
-    """Return the engine of a schedule; with ``tune``, one that chooses its plan."""
-    return TunedEngine(schedule) if schedule.tune else OnyxEngine(schedule)
 
 
 class TunedEngine(Engine):

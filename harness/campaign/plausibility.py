@@ -33,7 +33,7 @@ SAMPLED_BYTES = 16_000_000
 # Without one, larger answers are read after the first repetitions only, and not compared.
 WHOLE_BYTES = 64_000_000
 _READS_OF_LARGE = 3
-_MOST_KEPT = 2
+_MOST_KEPT = 3  # the first answer and two others
 # Edges per second that no device reaches. A core at 5 GHz that adds 32 float32 numbers per cycle adds 1.6e11 per
 # second; a GPU whose second-level cache delivers 16 TB/s reads 4e12 edges of 4 bytes.
 _EDGES_PER_SECOND_OF_CORE, _EDGES_PER_SECOND_OF_GPU = 1.6e11, 4e12
@@ -57,8 +57,8 @@ class Witness:
     """Reads the answer after every timed run: ``witness.look(statistics)``.
 
     ``sample``: only its part of the answer is read. ``reads``: the duration of each reading in seconds. ``differing``:
-    answers that differ from the first in any bit, at most two; engines need not be deterministic, so these are
-    validated like the last one.
+    the first answer and those that differ from it in any bit, at most two; engines need not be deterministic, so these
+    are validated like the last one. Empty if none differs.
     """
 
     engine: Engine
@@ -67,6 +67,7 @@ class Witness:
     reads: list[float] = field(default_factory=list)
     differing: list[Repetition] = field(default_factory=list)
     _first: dict[str, NDArray[Any]] | None = None
+    _told: RunStatistics | None = None  # of the first run
     _large: bool = False
 
     def look(self, statistics: RunStatistics) -> None:
@@ -78,11 +79,17 @@ class Witness:
         if self._first is None:
             self._large = sum(array.nbytes for array in values.values()) > WHOLE_BYTES
             self._first = {} if self._large else {name: np.array(array) for name, array in values.items()}
+            self._told = statistics
         elif not self._large and len(self.differing) < _MOST_KEPT and not _same(values, self._first):
-            kept = {name: np.array(array) for name, array in values.items()}
-            number = len(self.reads)
-            steps = len(statistics.supersteps) if self.engine.stepwise else None
-            self.differing.append(Repetition(number, kept, statistics.settled, steps))
+            if not self.differing:
+                self._keep(1, self._first, self._told)
+            self._keep(len(self.reads), values, statistics)
+
+    def _keep(self, number: int, values: Values, statistics: RunStatistics | None) -> None:
+        assert statistics is not None
+        kept = {name: np.array(array) for name, array in values.items()}
+        steps = len(statistics.supersteps) if self.engine.stepwise else None
+        self.differing.append(Repetition(number, kept, statistics.settled, steps))
 
     def prime(self) -> None:
         """Read the sample once: a library may compile or load kernels for the first reading."""

@@ -11,7 +11,8 @@ REFUSED = f"{ADAPTIVE}; engine.direction=null would run it"
 
 
 def test_the_program_the_analysis_and_the_kernels_are_shown(command_here, tmp_path):
-    finished = command_here("explain", "engine=onyx", "algorithm=pagerank", "graph=rmat", "graph.scale=6", "features=3")
+    cell = ("engine=onyx", "engine.change_driven=true", "algorithm=pagerank", "graph=rmat", "graph.scale=6")
+    finished = command_here("explain", *cell, "features=3")
     assert finished.returncode == 0, finished.stderr
     shown = finished.stdout
     assert "program pagerank" in shown

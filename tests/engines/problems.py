@@ -36,7 +36,7 @@ from tests.algorithms.networks import forest, grid_network, network_hub, picture
 PLUGINS = (onyx, pushbaseline, pullbaseline, libraries, lonestar, outofmemory)
 SPECS = {spec.name: spec for plugin in PLUGINS for spec in plugin.onyx_engines()}
 CLASSES = {
-    "onyx": "engines.onyx.tuning:engine_of",
+    "onyx": "engines.onyx.engine:OnyxEngine",
     "gunrock": "engines.pushbaseline.gunrock.engine:GunrockEngine",
     "tigr": "engines.pushbaseline.tigr.engine:TigrEngine",
     "simdx": "engines.pullbaseline.simdx.engine:SimdxEngine",

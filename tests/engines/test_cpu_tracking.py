@@ -28,6 +28,7 @@ from harness.lowering.tracking import composed_writes, live_after
 from tests.engines.problems import exact_trace, exactly, prepared, problem, program
 
 CPU = DeviceFacts("cpu", 2, cache_bytes=1 << 19)
+FOLLOWS = OnyxSchedule(change_driven=True)
 FACTS = GraphFacts(1000, 8000, 20)
 
 
@@ -157,8 +158,8 @@ def test_every_order_of_ways_propagates_everything(algorithm, graph_name, monkey
 def test_label_propagation_ends_like_full_propagation_without_visiting_the_known_labels(graph_name):
     graph, inputs = problem("label_propagation", graph_name, 3)
     runs = []
-    for options in ({}, {"change_driven": False}):
-        engine = prepared("onyx", options, program("label_propagation"), graph, 3, 1)
+    for followed in (True, False):
+        engine = prepared("onyx", {"change_driven": followed}, program("label_propagation"), graph, 3, 1)
         for _ in range(2):
             engine.reset(inputs)
             statistics = engine.run(60)
@@ -241,13 +242,13 @@ def test_rows_are_prefetched_if_they_are_far_and_not_in_the_cache(features, near
     for order, far in ((np.arange(count), near), (np.random.default_rng(0).permutation(count), scattered)):
         facts = path(order).facts
         assert far_rows(facts, features, CPU, Policy()) == far
-        found = plan(program("pagerank"), OnyxSchedule(), facts, features, CPU, CpuPolicy())
+        found = plan(program("pagerank"), FOLLOWS, facts, features, CPU, CpuPolicy())
         assert ("prefetch" in found.source.split("_share_untracked_part")[1].split("@njit")[0]) == far
         assert ("are prefetched 32 edges ahead" in found.text) == far
 
 
 def test_a_plan_states_its_estimates():
-    found = plan(program("label_propagation"), OnyxSchedule(), grid(rows=9, columns=9).facts, 3, CPU, CpuPolicy())
+    found = plan(program("label_propagation"), FOLLOWS, grid(rows=9, columns=9).facts, 3, CPU, CpuPolicy())
     assert "estimate: spread: sources that moved are followed if at most " in found.text
     assert "untracked" in found.text
 

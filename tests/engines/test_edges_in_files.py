@@ -152,7 +152,7 @@ def test_the_plan_prices_windows_instead_of_edges():
     graph, _ = problem("sssp", "rmat", FEATURES)
     price = {}
     for edges in ("resident", "mapped", "streamed"):
-        options = {"edges": edges} | ({"window_mb": 0.004} if edges == "streamed" else {})
+        options = {"edges": edges, "change_driven": True} | ({"window_mb": 0.004} if edges == "streamed" else {})
         price[edges] = new_engine("onyx", options).supports(program("sssp"), graph, FEATURES, Device(threads=2))
     weights = 4 * graph.num_edges
     assert price["mapped"].bytes_needed == price["resident"].bytes_needed - weights

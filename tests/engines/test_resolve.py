@@ -37,10 +37,11 @@ VALUES = {
     item.name: item.values for item in options_in(OnyxSchedule) if item.values and item.name in OnyxSchedule.GPU_ONLY
 }
 
+OF_TUNING = ("tune", "tune_s", "tried")  # of the engine that tries schedules, and of no schedule that it tries
 schedules = st.builds(
     OnyxSchedule,
     feature_aware=st.booleans(),
-    change_driven=st.booleans(),
+    change_driven=st.none() | st.booleans(),
     fold=st.booleans(),
     direction=st.none() | st.sampled_from(("push", "pull")),
     dense_share=st.none() | st.floats(0.0, 1.0),
@@ -64,8 +65,9 @@ def test_resolving_is_idempotent_and_pure_and_fills_in_every_option(schedule, al
     assert resolve(found, asked, features, graph, DEVICES[device]) == found
     assert asdict(schedule) == before
     assert asked.serialise() == serialised
-    chosen = {name: value for name, value in asdict(found).items() if before[name] is None}
+    chosen = {name: value for name, value in asdict(found).items() if before[name] is None and name not in OF_TUNING}
     assert asdict(found) == before | chosen
+    assert found.change_driven is not None
     assert chosen.pop("edges", "resident") == "resident"
     assert chosen.pop("advice") == ("read_mostly" if schedule.edges == "managed" else None)
     assert chosen.pop("window_mb") == (32 if schedule.edges == "streamed" else None)
@@ -272,6 +274,30 @@ def test_the_share_from_which_a_push_is_not_tracked_grows_with_degrees(facts_, s
 def test_teams_share_a_vertex_by_its_average_degree(edges, shared):
     assert teams_of_vertex(GraphFacts(100, edges, 5), 10, Policy()) == shared
     assert teams_of_vertex(GraphFacts(100, edges, 5), 1, Policy()) == 1
+
+
+@pytest.mark.parametrize(
+    ("edges", "features", "device", "options", "followed"),
+    [
+        (20_000, 1, "cpu", {}, False),
+        (20_000, 8, "cpu", {}, False),
+        (20_000, 16, "cpu", {}, True),  # each edge takes twice as long
+        (40_000, 1, "cpu", {}, True),
+        (20_000, 1, "cuda", {}, True),
+        (20_000, 1, "cpu", {"direction": "pull"}, True),
+        (20_000, 1, "cpu", {"dense_share": 0.1}, True),
+        (20_000, 1, "cpu", {"edges": "streamed"}, True),
+        (20_000, 1, "cpu", {"edges": "resident"}, False),
+        (20_000, 1, "cpu", {"change_driven": True}, True),
+        (40_000, 1, "cpu", {"change_driven": False}, False),
+    ],
+)
+def test_changes_are_followed_by_default_unless_edges_are_few(edges, features, device, options, followed):
+    graph = GraphFacts(edges // 4, edges, 9)
+    found = resolve(OnyxSchedule(**options), lowered("bfs"), features, graph, DEVICES[device])
+    assert found.change_driven is followed
+    if not followed:
+        assert found.direction == "pull"
 
 
 def test_another_policy_chooses_otherwise():

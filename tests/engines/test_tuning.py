@@ -95,7 +95,7 @@ def test_open_options_are_varied_and_given_ones_kept(kind, options, names):
     found = plans(OnyxSchedule(tune=True, rebuild=7, **options), kind)
     assert list(found) == names
     for schedule in found.values():
-        assert (schedule.tune, schedule.rebuild) == (False, 7)
+        assert (schedule.tune, schedule.rebuild) == (None, 7)
         assert all(getattr(schedule, name) == value for name, value in options.items())
     assert len(set(found.values())) == len(names)
 

@@ -168,7 +168,7 @@ def test_closing_an_engine_drops_its_arrays_and_tables_at_once(name):
 @pytest.mark.usefixtures("uncompiled")
 def test_a_reset_clears_the_flags_of_the_previous_run():
     graph, inputs = problem("pagerank", "scattered", 4)
-    engine = engine_of_the_cpu("onyx", {})
+    engine = engine_of_the_cpu("onyx", {"change_driven": True})
     engine.prepare(program("pagerank"), graph, 4, Device(threads=1), Phases())
     memory = engine.executor.memory
     flags = [buffer for buffer in memory.buffers if buffer.two_levels]
