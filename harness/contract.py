@@ -212,8 +212,8 @@ class Engine(ABC):
     with no supersteps, which the tables show as not counted. If it does not get there it raises EngineFailure. The
     harness gives it neither a limit below the program's own nor a warm start.
 
-    ``tunes``: ``prepare`` chooses options by timing, within ``phases.alone``. What it tries may need three times the
-    memory that ``supports`` reports.
+    ``tunes``: ``prepare``, or the first ``reset`` after it, chooses options by timing, within ``phases.alone``. What it
+    tries may need three times the memory that ``supports`` reports.
     """
 
     deterministic: bool = False

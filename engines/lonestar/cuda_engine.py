@@ -123,8 +123,9 @@ class LonestarCudaEngine(CudaEngine):
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Build, load the kernels, upload. Raises DeviceUnavailable, CompilationFailed, MemoryError, EngineFailure."""
-        with phases.alone("probe"):
-            self._facts_of(device, measure=True)
+        if self.schedule.order == "auto" and not self._facts_of(device).figures:
+            with phases.alone("probe"):
+                self._facts_of(device, measure=True)
         super().prepare(program, graph, features, device, phases)
         self.deterministic = self.taken.ordered_by_batches
 

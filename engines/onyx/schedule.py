@@ -71,7 +71,7 @@ class OnyxSchedule(EdgeOptions):
     refused there unless None. ``engines.onyx.resolve`` fills in every other option that is None.
 
     ``tune``: choose ``direction``, ``change_driven`` and, on a GPU, ``balance`` and ``persistent`` by timing a few
-    plans on the real problem before the first run (:mod:`engines.onyx.tuning`). After ``tune_s`` seconds no further
+    plans on the real problem at the first reset (:mod:`engines.onyx.tuning`). After ``tune_s`` seconds no further
     plan is tried. Options that are given are kept. The record has the times of the plans as ``tried``, which cannot be
     set.
     """
@@ -105,13 +105,16 @@ class OnyxSchedule(EdgeOptions):
     tune: bool | None = option(
         None, "choose direction, change_driven and, on a GPU, balance and persistent by timing (null: false)"
     )
-    tune_s: float | None = option(None, "seconds after which tune tries no further plan (null: 10)", within="[0, inf)")
+    tune_s: float | None = option(None, "seconds after which tune tries no further plan (null: 10)", within="(0, inf)")
     tried: tuple[tuple[str, float], ...] | None = option(None, "set by tune: the seconds of each plan")
 
     GPU_ONLY: ClassVar[tuple[str, ...]] = ("pipeline", "balance", "vector_width", "block_size", "persistent")
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in ("change_driven", "tune"):
+            if not isinstance(getattr(self, name), bool | None):
+                raise ScheduleError(f"schedule option {name} is true, false or null, not {getattr(self, name)!r}")
         if self.tried is not None:
             raise ScheduleError("schedule option tried is set by tune=true; leave it unset")
         if self.tune_s is not None and not self.tune:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from engines.onyx.engine import OnyxEngine
 from engines.onyx.schedule import OnyxSchedule
-from harness.api import Engine, EngineFailure, No, Phases, Yes
+from harness.api import Engine, EngineFailure, No, Phases, Yes, cuda_unavailable
 from harness.api.figures import figures_of, known_figures
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _TRIAL_S, _MOST_TRIALS = 0.1, 5  # a plan runs until it has taken this long; its
 _SHARE = 0.1  # of the seconds for all plans, for the supersteps of one run
 
 Problem = tuple["Program", "Graph", int, "Device"]
+Start = tuple["Inputs", "Mapping[str, NDArray[np.generic]] | None"]
 
 
 def plans(schedule: OnyxSchedule, kind: str) -> dict[str, OnyxSchedule]:
@@ -59,7 +60,7 @@ def plans(schedule: OnyxSchedule, kind: str) -> dict[str, OnyxSchedule]:
 
 
 class TunedEngine(Engine):
-    """Runs the fastest of a few plans of Onyx; the first run after ``prepare`` times them.
+    """Runs the fastest of a few plans of Onyx; the first reset after ``prepare`` times them, from that start.
 
     Each plan has an engine of its own.
     """
@@ -73,16 +74,12 @@ class TunedEngine(Engine):
         self._failures: dict[str, str] = {}
         self._engine: Engine | None = None
         self._problem: Problem | None = None
-        self._start: tuple[Inputs, Mapping[str, NDArray[np.generic]] | None] | None = None
-        self._narrowed: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None
 
     # preparation ------------------------------------------------------------------------------------------------------
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return the largest answer of the plans that run the program; the reason of the first if none does."""
-        answers = [
-            OnyxEngine(one).supports(program, graph, features, device)
-            for one in plans(self.schedule, device.kind).values()
-        ]
+        tried = plans(self.schedule, device.kind).values()
+        answers = [OnyxEngine(one).supports(program, graph, features, device) for one in tried]
         found = [one for one in answers if isinstance(one, Yes)]
         if not found:
             return answers[0]
@@ -94,9 +91,18 @@ class TunedEngine(Engine):
         self.engine.build(program, graph, features, device, phases)
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Prepare the plan that is known to be the fastest, or the first one that runs the program."""
+        """Prepare the plan that is known to be the fastest, or the first one that can be prepared."""
         self._pose(program, graph, features, device)
-        self.engine.prepare(program, graph, features, device, phases)
+        self._phases = phases
+        while True:
+            try:
+                self.engine.prepare(program, graph, features, device, phases)
+                return
+            except (EngineFailure, MemoryError) as failure:
+                left = self._failed(failure)
+                if not left:
+                    raise
+            self._replace(left[0])
 
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
         """Generate the plan that is known to be the fastest, or the first one that runs the program."""
@@ -108,7 +114,6 @@ class TunedEngine(Engine):
         if self._problem == (program, graph, features, device):
             return
         self.close()
-        self._problem = program, graph, features, device
         self._failures = {}
         self._running = {
             name: schedule
@@ -117,12 +122,13 @@ class TunedEngine(Engine):
         }
         if not self._running:
             raise EngineFailure("no plan of the schedule runs the program; see supports()")
+        self._problem = program, graph, features, device
         text = repr((program.fingerprint, graph.facts, features, self._running))
         self._key = f"{_FIGURES}-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
-        self._times = dict(known_figures(self._key, device) or ())
-        first = min(self._times, key=self._times.__getitem__) if self._times else next(iter(self._running))
-        self._engine = OnyxEngine(self._running[first])
-        self._name = first
+        missing = device.kind == "cuda" and cuda_unavailable(device.index)
+        self._times = dict((None if missing else known_figures(self._key, device)) or ())
+        self._name = self._fastest() if self._times else next(iter(self._running))
+        self._engine = OnyxEngine(self._running[self._name])
 
     @property
     def engine(self) -> Engine:
@@ -137,41 +143,56 @@ class TunedEngine(Engine):
         return self._problem
 
     # the choice -------------------------------------------------------------------------------------------------------
-    def _choose(self) -> None:
-        """Time the plans, and prepare the fastest one."""
+    def _choose(self, start: Start) -> None:
+        """Time the plans from a start, and prepare the fastest one; keep the times if every plan has one."""
         *_, device = self.problem
-        self._times = dict(figures_of(self._key, device, self._timed))
-        fastest = min(self._times, key=self._times.__getitem__)
-        if fastest != self._name:
-            self._turn_to(fastest)
+        self._times = self._timed(start)
+        if self._times.keys() == self._running.keys():
+            figures_of(self._key, device, lambda: self._times)
+        if self._fastest() != self._name:
+            self._turn_to(self._fastest())
 
-    def _timed(self) -> dict[str, float]:
-        """Return the seconds of every plan that was tried; the present one is first."""
-        began = time.perf_counter()
-        steps = self._supersteps()
-        found = {self._name: self._seconds(steps)}
-        for name in self._running:
-            if name in found or time.perf_counter() - began > self._budget_s:
+    def _fastest(self) -> str:
+        return min(self._times, key=self._times.__getitem__)
+
+    def _timed(self, start: Start) -> dict[str, float]:
+        """Return the seconds of every plan that was tried; the present one is first. Raises what the last one raises
+        if all fail."""
+        began, found, steps = time.perf_counter(), dict[str, float](), 0
+        for name in (self._name, *(one for one in self._running if one != self._name)):
+            if name in self._failures or (found and time.perf_counter() - began > self._budget_s):
                 continue
             try:
-                self._turn_to(name)
-                found[name] = self._seconds(steps)
+                if name != self._name:
+                    self._turn_to(name)
+                steps = steps or self._supersteps(start)
+                found[name] = self._seconds(steps, start)
             except (EngineFailure, MemoryError) as failure:
-                self._failures[name] = str(failure) or type(failure).__name__
+                if not self._failed(failure) and not found:
+                    raise
         return found
+
+    def _failed(self, failure: Exception) -> list[str]:
+        """Note that the present plan has failed; return those that have not."""
+        self._failures[self._name] = str(failure) or type(failure).__name__
+        return [name for name in self._running if name not in self._failures]
 
     def _turn_to(self, name: str) -> None:
         """Close the present engine and prepare another plan."""
+        self._replace(name)
+        self.engine.prepare(*self.problem, Phases())
+
+    def _replace(self, name: str) -> None:
+        """Close the present engine and create that of another plan."""
         self.engine.close()
         self._engine, self._name = OnyxEngine(self._running[name]), name
-        self._engine.prepare(*self.problem, Phases())
 
-    def _supersteps(self) -> int:
+    def _supersteps(self, start: Start) -> int:
         """Return how many supersteps of the problem a timed run takes: until it settles, or as many as are cheap."""
         limit, began, done = self.problem[0].control.max_supersteps, time.perf_counter(), 0
-        self._restart()
+        self.engine.reset(*start)
         steps = 2
-        while done < limit and time.perf_counter() - began < _SHARE * self._budget_s:
+        while done < limit and (not done or time.perf_counter() - began < _SHARE * self._budget_s):
             statistics = self.engine.run(min(steps, limit - done))
             done += len(statistics.supersteps)
             if statistics.settled:
@@ -179,41 +200,32 @@ class TunedEngine(Engine):
             steps *= 2
         return done
 
-    def _seconds(self, supersteps: int) -> float:
+    def _seconds(self, supersteps: int, start: Start) -> float:
         """Return the seconds of the shortest of a few runs, after one that is not timed."""
-        self._restart()
+        self.engine.reset(*start)
         self.engine.run(supersteps)
         taken: list[float] = []
         while len(taken) < _MOST_TRIALS and sum(taken) < _TRIAL_S:
-            self._restart()
+            self.engine.reset(*start)
             began = time.perf_counter()
             self.engine.run(supersteps)
             taken.append(time.perf_counter() - began)
         return min(taken)
 
-    def _restart(self) -> None:
-        """Reset the present engine to the start of the run."""
-        assert self._start is not None, "reset() comes first"
-        self.engine.reset(*self._start)
-        if self._narrowed is not None:
-            self.engine.narrow(*self._narrowed)
-
     # runs -------------------------------------------------------------------------------------------------------------
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Reset the present engine."""
-        self._start, self._narrowed = (inputs, state), None
+        """Reset the fastest plan; the first time, find it, while no other cell uses the device."""
+        if not self._times:
+            with self._phases.alone("tune"):
+                self._choose((inputs, state))
         self.engine.reset(inputs, state)
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
         """Pass the stale vertices and the senders to the present engine."""
-        self._narrowed = stale, senders
         self.engine.narrow(stale, senders)
 
     def run(self, max_supersteps: int) -> RunStatistics:
-        """Run the fastest plan; the first time, find it."""
-        if not self._times:
-            self._choose()
-            self._restart()
+        """Run the fastest plan."""
         return self.engine.run(max_supersteps)
 
     def values(self, name: str) -> NDArray[np.generic]:
@@ -240,7 +252,7 @@ class TunedEngine(Engine):
 
     def explain(self) -> str:
         """Return the times of the plans, and the description of the present one."""
-        head = "tune: the first run times plans, of which this is one:"
+        head = "tune: the first reset times plans, of which this is one:"
         if self._times:
             head = "tune: the same supersteps under each plan, the fastest of which runs:"
         lines = [f"plan {name}: {1e3 * seconds:.3g} ms" for name, seconds in self.resolved_options().get("tried", ())]
@@ -248,15 +260,11 @@ class TunedEngine(Engine):
         return "\n".join([head, *lines, self.engine.explain()])
 
     def memory_model(self, program: Program, graph: Graph, features: int, inputs: Inputs) -> Behaviour | No:
-        """Return the memory model of the first plan that has one."""
-        answer: Behaviour | No = No("no plan runs the program")
-        for schedule in plans(self.schedule, "cuda").values():
-            answer = OnyxEngine(schedule).memory_model(program, graph, features, inputs)
-            if not isinstance(answer, No):
-                break
-        return answer
+        """Return why accesses are not counted."""
+        return No("tune=true chooses the plan by timing; give direction and change_driven to count those of one plan")
 
     def close(self) -> None:
         """Close the present engine."""
-        if self._engine is not None:
-            self._engine.close()
+        engine, self._engine, self._problem = self._engine, None, None
+        if engine is not None:
+            engine.close()

@@ -2,7 +2,7 @@
 
     room      a part of a GPU's memory, from the creation of a context there to the end of the engine
     shared    the work of an engine that other cells may run beside: uploads, checks, downloads
-    alone     timed runs: no other cell uses the device, not even for copies
+    alone     timed runs, and what an engine times itself: no other cell uses the device, not even for copies
 
 Cells of a sweep thus overlap what is not timed, although each is timed alone. A cell shares the device from the
 creation of its context to the end of the engine, and leaves that use to be alone. If it shared the device for each call

@@ -105,6 +105,7 @@ def measure_engine(
                 samples, stopped = [seconds], "budget"
                 with phases("read"):
                     look(statistics)
+            began = clock.perf_counter()
         while stopped is None:
             with phases("reset"):
                 resetting = clock.perf_counter()

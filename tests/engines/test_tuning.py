@@ -28,6 +28,7 @@ class Timed:
 
     SECONDS: ClassVar = {PULL: 4.0, PULL_ALL: 2.0, PUSH: 3.0, PUSH_ALL: 5.0}
     events: ClassVar[list]
+    states: ClassVar[list]
 
     def __init__(self, schedule):
         self.name = f"direction={schedule.direction} change_driven={str(schedule.change_driven).lower()}"
@@ -42,8 +43,9 @@ class Timed:
             raise MemoryError("no room")
 
     def reset(self, inputs, state=None):
-        self.done, self.state = 0, state
+        self.done = 0
         self.events.append(("reset", self.name))
+        self.states.append(state)
 
     def narrow(self, stale, senders):
         self.events.append(("narrow", self.name))
@@ -71,12 +73,14 @@ def tuned(monkeypatch, tmp_path):
     monkeypatch.setattr(tuning.time, "perf_counter", lambda: Clock.now)
     monkeypatch.setattr(tuning, "OnyxEngine", Timed)
     monkeypatch.setattr(Timed, "events", [], raising=False)
+    monkeypatch.setattr(Timed, "states", [], raising=False)
     graph, inputs = problem("bfs", "grid", 1)
 
-    def made(**options):
+    def made(state=None, *, reset=True, **options):
         engine = TunedEngine(OnyxSchedule(**{"tune": True, "tune_s": 1e6, **options}))
         engine.prepare(program("bfs"), graph, 1, CPU, Phases())
-        engine.reset(inputs)
+        if reset:
+            engine.reset(inputs, state)
         return engine
 
     return made
@@ -107,9 +111,10 @@ def test_every_plan_of_a_gpu_is_tried():
 
 
 def test_the_fastest_plan_runs_from_the_start(tuned):
-    engine = tuned()
-    assert "the first run times plans" in engine.explain()
+    engine = tuned(reset=False)
+    assert "the first reset times plans" in engine.explain()
     assert "tried" not in engine.resolved_options()
+    engine.reset(problem("bfs", "grid", 1)[1])
     assert len(engine.run(2).supersteps) == 2
     assert engine.run(9).settled
     assert engine.resolved_options() == {
@@ -125,39 +130,61 @@ def test_the_fastest_plan_runs_from_the_start(tuned):
     assert [name for event, name in Timed.events if event == "close"] == opened, "one plan at a time is in memory"
 
 
+def test_no_run_includes_the_choice(tuned):
+    engine = tuned()
+    began = Clock.now
+    engine.run(2)
+    assert Clock.now - began == 2 * Timed.SECONDS[PULL_ALL]
+
+
 def test_the_choice_is_kept_for_the_problem(tuned):
-    tuned().run(2)
+    tuned()
     Timed.events.clear()
     again = tuned()
-    again.run(2)
     assert Timed.events == [("prepare", PULL_ALL), ("reset", PULL_ALL)]
     assert again.resolved_options()["tried"][0] == (PULL_ALL, 10.0)
     Timed.events.clear()
-    tuned(direction="push").run(2)
-    assert ("prepare", PUSH_ALL) not in Timed.events[:1], "other plans are another choice"
-    assert len([event for event, _ in Timed.events if event == "prepare"]) > 1
+    tuned(direction="push")
+    assert {name for event, name in Timed.events if event == "prepare"} == {PUSH, PUSH_ALL}, "another choice"
 
 
-def test_plans_that_fail_are_left_out(tuned, monkeypatch):
-    monkeypatch.setattr(Timed, "SECONDS", {**Timed.SECONDS, PULL_ALL: None})
-    engine = tuned()
-    engine.run(1)
-    assert [name for name, _ in engine.resolved_options()["tried"]] == [PUSH, PULL, PUSH_ALL]
-    assert f"plan {PULL_ALL} failed: no room" in engine.explain()
+@pytest.mark.parametrize("failing", [PULL, PULL_ALL])
+def test_plans_that_fail_are_left_out_this_time(tuned, monkeypatch, failing):
+    with monkeypatch.context() as changed:
+        changed.setattr(Timed, "SECONDS", {**Timed.SECONDS, failing: None})
+        engine = tuned()
+        assert [name for name, _ in engine.resolved_options()["tried"]] == [
+            name for name in (PULL_ALL, PUSH, PULL, PUSH_ALL) if name != failing
+        ]
+        assert f"plan {failing} failed: no room" in engine.explain()
+    assert len(tuned().resolved_options()["tried"]) == 4
 
 
-def test_no_further_plan_is_tried_after_the_budget(tuned):
-    engine = tuned(tune_s=1.0)
-    engine.run(1)
-    assert [name for name, _ in engine.resolved_options()["tried"]] == [PULL]
+def test_an_engine_of_which_every_plan_fails_fails(tuned, monkeypatch):
+    monkeypatch.setattr(Timed, "SECONDS", dict.fromkeys(Timed.SECONDS))
+    with pytest.raises(MemoryError, match="no room"):
+        tuned()
+
+
+def test_no_further_plan_is_tried_after_the_budget_and_the_next_engine_tries_again(tuned):
+    assert [name for name, _ in tuned(tune_s=1.0).resolved_options()["tried"]] == [PULL]
+    assert len(tuned().resolved_options()["tried"]) == 4
 
 
 def test_plans_start_as_the_run_does(tuned):
-    engine = tuned()
-    engine.narrow(np.zeros(1, bool), np.zeros(1, bool))
-    engine.run(1)
-    events = [event for event in Timed.events if event[0] in ("reset", "narrow")]
-    assert all(after == ("narrow", name) for (_, name), after in zip(events[::2], events[1::2], strict=True))
+    start = {"level": np.zeros(3)}
+    tuned(start)
+    assert len(Timed.states) > 8
+    assert all(state is start for state in Timed.states)
+
+
+def test_explaining_needs_no_device(monkeypatch):
+    monkeypatch.setattr(tuning, "cuda_unavailable", lambda _: "no GPU here")
+    monkeypatch.setattr(tuning, "known_figures", lambda *_: pytest.fail("asks the device"))
+    graph, _ = problem("bfs", "grid", 1)
+    engine = new_engine("onyx", {"tune": True})
+    engine.generate(program("bfs"), graph, 1, Device("cuda"))
+    assert "the first reset times plans" in engine.explain()
 
 
 def test_an_admitted_engine_has_room_for_every_plan(tuned, monkeypatch):
@@ -191,6 +218,8 @@ def test_answers_are_those_of_the_untuned_engine(algorithm, monkeypatch, tmp_pat
 def test_options_without_meaning_are_refused():
     with pytest.raises(ScheduleError, match="tune_s has no meaning without tune=true"):
         OnyxSchedule(tune_s=1.0)
+    with pytest.raises(ScheduleError, match="tune is true, false or null, not 'yes'"):
+        OnyxSchedule(tune="yes")
     with pytest.raises(ScheduleError, match="tried is set by tune"):
         OnyxSchedule(tried=(("a", 1.0),))
 
