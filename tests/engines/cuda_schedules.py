@@ -71,7 +71,7 @@ def plan_of(engine: CudaEngine, program: Program, graph: Graph, features: int) -
 
 def drives_changes(engine: CudaEngine) -> bool:
     """Return whether the schedule propagates only changes, which some programs have no form for."""
-    return isinstance(engine, GunrockCudaEngine) or bool(getattr(engine.schedule, "change_driven", False))
+    return isinstance(engine, GunrockCudaEngine) or getattr(engine.schedule, "change_driven", False) in (None, True)
 
 
 def begins_untracked(plan: CudaPlan) -> bool:

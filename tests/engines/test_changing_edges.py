@@ -20,8 +20,8 @@ STRATEGIES = {
     "gunrock": ("gunrock", {"rebuild": 0}),
 }
 MORE_STRATEGIES = {
-    "pull-unfolded": ("onyx", {"fold": False}),
-    "pull-loops": ("onyx", {"feature_aware": False}),
+    "pull-unfolded": ("onyx", {"fold": False, "change_driven": True}),
+    "pull-loops": ("onyx", {"feature_aware": False, "change_driven": True}),
     "push-loops-rebuilt": ("onyx", {"direction": "push", "rebuild": 3, "fold": False, "feature_aware": False}),
 }
 
