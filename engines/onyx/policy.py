@@ -34,9 +34,10 @@ class Policy:
     # and email-Enron, one thread, 25 November 2026).
     visited_share_cpu: float = 0.5
     # Edges, times an eighth of the features if there are more than 8, below which changes are not followed. Following
-    # took 0.89 to 3.8 times as long as full propagation (median 1.4) on graphs of 8,859 to 28,980 edges (rome99, cora,
-    # ca-GrQc), and 0.08 to 1.3 times on graphs of 91,756 and 239,332 (4elt, luxembourg_osm): BFS, SSSP, components,
-    # PageRank, label propagation, manifold ranking, k = 1 and 8, two threads, 26 November 2026.
+    # took 0.89 to 2.4 times as long as pulling everything (median 1.3) on rome99, cora and ca-GrQc, of 8,859 to 28,980
+    # edges; 0.68 to 1.9 times (1.2) on bitcoin-otc and PGP, of 35,592 to 48,632; 0.09 to 1.2 times (0.8) on 4elt and
+    # luxembourg_osm, of 91,756 and 239,332. (BFS, SSSP, components, PageRank, label propagation, manifold ranking,
+    # k = 1 and 8, two threads, 26 November 2026.)
     fewest_followed: int = 1 << 15
     # As a part of that, if all vertices step whenever a value of the graph changes: reductions are then kept, and the
     # first such superstep gathers everything. PageRank, R-MAT 15, k = 1: 1.8 ms against 0.7 ms without tracking.

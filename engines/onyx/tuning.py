@@ -198,7 +198,7 @@ class TunedEngine(Engine):
             if statistics.settled:
                 break
             steps *= 2
-        return done
+        return max(1, done)
 
     def _seconds(self, supersteps: int, start: Start) -> float:
         """Return the seconds of the shortest of a few runs, after one that is not timed."""

@@ -164,17 +164,16 @@ def checked(
 ) -> Checked:
     """Return what is checked on a sample: ``parts``, and the end of the timed run, of which these are the statistics.
 
-    The answer is read, and the final state if the run claims to be settled.
+    The answer is read, and the final state if the run claims to be settled. If only the run in parts claims that, the
+    state is that of a third run.
     """
     with phases("download"):
         answer = {name: np.array(one) for name, one in answer_of(engine, problem.validated).items()}
     with phases("check"):
-        final, whole, settled = None, None, statistics.settled
+        final, whole, settled, known = None, None, statistics.settled, answer
         if parts is not None and parts.settled and not settled:
             reset(engine, problem.inputs)
-            statistics, answer_of_it = engine.run(problem.max_supersteps), {}
-        else:
-            answer_of_it = answer
+            statistics, known = engine.run(problem.max_supersteps), {}
         if statistics.settled:
             names = sample.state
             if sample.rests_by_whole:
@@ -182,9 +181,7 @@ def checked(
                 final = {name: sample.part_of(name, one) for name, one in whole.items()}
             else:
                 final = {
-                    name: sample.part_of(name, answer_of_it[name])
-                    if name in answer_of_it
-                    else _part(engine, sample, name)
+                    name: sample.part_of(name, known[name]) if name in known else _part(engine, sample, name)
                     for name in names
                 }
     transitions, ended = ((), None) if parts is None else (tuple(parts.transitions), parts.ended)
