@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from harness.campaign import orphans
 from harness.campaign.journal import Journal
 from harness.campaign.orphans import OWNER_VARIABLE, end_orphans, this_process
 from harness.campaign.recovery import clear_leftovers
-from tests.processes import gone, never_ending, vanishes
+from tests.processes import HANGS_S, gone, never_ending, vanishes
 
 SHARED = Path("/dev/shm")
 # Starts a worker in a separate session, which ignores SIGTERM on request, and leaves a semaphore as joblib does.
@@ -129,13 +130,21 @@ def test_a_journal_names_its_owner(tmp_path):
     assert Journal(tmp_path / "torn.journal").owner() is None
 
 
+def command_of(pid):
+    """Return the command of a process that has just been started: the system shows none until the program is loaded."""
+    until = time.monotonic() + HANGS_S
+    while not (command := psutil.Process(pid).cmdline()) and not gone(pid) and time.monotonic() < until:
+        os.sched_yield()
+    return command
+
+
 def test_one_process_watches_over_all_sweeps_of_an_owner(monkeypatch):
     monkeypatch.setattr(orphans, "_WATCHERS", {})
     for _ in range(3):
         with orphans.marking_children() as owner:
             pass
     [(_, first)] = orphans._WATCHERS.items()
-    assert psutil.Process(first).cmdline()[-2:] == [orphans.__file__, owner]
+    assert command_of(first)[-2:] == [orphans.__file__, owner]
     os.kill(first, signal.SIGKILL)
     os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
     with orphans.marking_children():
