@@ -150,6 +150,7 @@ def forbidden(module: str, path: Path) -> list[str]:
     return sorted({name for name in imports(module, path) if not fine(name)})
 
 
+@pytest.mark.short_run(rows=len(modules()))  # every module, in every run
 @pytest.mark.parametrize(("module", "path"), modules(), ids=[name for name, _ in modules()])
 def test_a_module_only_imports_allowed_packages(module, path):
     met = forbidden(module, path)

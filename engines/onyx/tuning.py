@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from harness.api import Device, Graph, Inputs, Operations, Program, RunStatistics
-    from harness.transactions import Behaviour
 
 _FIGURES = "onyx-plans-1"  # the number changes with the plans and with the way of timing them
 _BUDGET_S = 10.0
@@ -259,7 +258,7 @@ class TunedEngine(Engine):
         lines += [f"plan {name} failed: {reason}" for name, reason in self._failures.items()]
         return "\n".join([head, *lines, self.engine.explain()])
 
-    def memory_model(self, program: Program, graph: Graph, features: int, inputs: Inputs) -> Behaviour | No:
+    def memory_model(self, program: Program, graph: Graph, features: int, inputs: Inputs) -> No:
         """Return why accesses are not counted."""
         return No("tune=true chooses the plan by timing; give direction and change_driven to count those of one plan")
 

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Mapping
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from engines.onyx.cuda_engine import OnyxCudaEngine
 from engines.onyx.policy import Policy
 from harness.contract import Device
 from harness.device.compilation import Compiled
-from harness.emulation.arrays import cupy_of
+from harness.emulation.arrays import Runtime, cupy_of
 from harness.emulation.compiler import Module, library
 from tests.emulation.racing import RacingModule
 from tests.engines.cuda_schedules import SCHEDULES
@@ -34,6 +35,30 @@ SIZES = {
 }
 
 
+class ManagedRuntime(Runtime):
+    """The substitute for CUDA's runtime with managed memory: ``managed`` by address; ``advised``: bytes and advice."""
+
+    cudaMemAdviseSetReadMostly, cudaMemAdviseSetAccessedBy = 1, 5  # noqa: N815  CUDA's names
+
+    def __init__(self):
+        super().__init__()
+        self.managed, self.advised = {}, []
+
+    def mallocManaged(self, size):
+        memory = np.zeros(size, np.uint8)
+        self.managed[memory.ctypes.data] = memory
+        return memory.ctypes.data
+
+    def free(self, pointer):
+        del self.managed[pointer]
+
+    def memAdvise(self, pointer, size, advice, device):
+        self.advised.append((size, advice))
+
+    def memPrefetchAsync(self, pointer, size, device, stream):
+        self.advised.append((size, "prefetch"))
+
+
 def emulate(monkeypatch: pytest.MonkeyPatch, *, racing: bool = False) -> Device:
     """Make CUDA engines compile for and run on the emulated device; ``racing``: launches fail if threads race."""
 
@@ -41,6 +66,7 @@ def emulate(monkeypatch: pytest.MonkeyPatch, *, racing: bool = False) -> Device:
         return Compiled(str(library(source, headers, racing=racing)).encode(), "")
 
     cupy = cupy_of(RacingModule if racing else Module)
+    cupy.cuda.runtime = ManagedRuntime()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     executor = importlib.import_module("harness.lowering.cuda.executor")
     opened = SimpleNamespace(attributes=ATTRIBUTES)

@@ -10,7 +10,6 @@ import pytest
 
 from harness.contract import Phases
 from harness.device import managed_memory
-from harness.emulation.arrays import Runtime
 from harness.lowering.cuda import executor as cuda
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 from tests.engines.programs import edges_and_loops, inputs_for, program_named
@@ -19,35 +18,10 @@ FEATURES, SUPERSTEPS = 3, 4
 ADVICE = {None: 1, "read_mostly": 1, "accessed_by": 5, "prefetch": "prefetch", "none": None}
 
 
-class ManagedRuntime(Runtime):
-    """The substitute for CUDA's runtime with managed memory: ``managed`` by address; ``advised``: bytes and advice."""
-
-    cudaMemAdviseSetReadMostly, cudaMemAdviseSetAccessedBy = 1, 5  # noqa: N815  CUDA's names
-
-    def __init__(self):
-        super().__init__()
-        self.managed, self.advised = {}, []
-
-    def mallocManaged(self, size):
-        memory = np.zeros(size, np.uint8)
-        self.managed[memory.ctypes.data] = memory
-        return memory.ctypes.data
-
-    def free(self, pointer):
-        del self.managed[pointer]
-
-    def memAdvise(self, pointer, size, advice, device):
-        self.advised.append((size, advice))
-
-    def memPrefetchAsync(self, pointer, size, device, stream):
-        self.advised.append((size, "prefetch"))
-
-
 @pytest.fixture
 def runtime(emulated):
     """Return the runtime of the emulated device."""
-    made = sys.modules["cupy"].cuda.runtime = ManagedRuntime()
-    return made
+    return sys.modules["cupy"].cuda.runtime
 
 
 def answers(engine, program, graph, device):

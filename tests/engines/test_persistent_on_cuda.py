@@ -52,7 +52,9 @@ def check_statistics(found, wanted, *, exact):
     assert [one.direction for one in found.supersteps] == [one.direction for one in wanted.supersteps]
     for number, (one, other) in enumerate(zip(found.supersteps, wanted.supersteps, strict=True)):
         assert not exact or one == other, number
-        assert abs(one.active - other.active) <= 1, number  # a vertex whose movement is about the tolerance
+        # Vertices and messages whose movement is about the tolerance. Of 283 in belief propagation, up to 13 moved by
+        # 95 to 105 % of it in a superstep.
+        assert abs(one.active - other.active) <= max(1, other.active // 64), number
 
 
 @pytest.mark.parametrize(("name", "way", "features"), CASES)

@@ -78,5 +78,7 @@ template <Norm NORM> __device__ inline bool movement_is_within(const float* foun
         [&](int column, float a, float b) {
             if (!(NORM == Norm::SUM ? a <= tolerance * b : a == 0.0f)) moving = 1;
         });
-    return !moving;
+    const bool within = !moving;
+    __syncthreads();  // the next call begins with moving = 0
+    return within;
 }
