@@ -21,6 +21,11 @@ def test_the_run_is_the_same(name, way, features, emulated, monkeypatch):
     on_cuda.test_the_run_is_the_same(name, way, features, emulated, monkeypatch)
 
 
+@pytest.mark.parametrize("way", ["all owners", pytest.param("all edges", marks=pytest.mark.full)])
+def test_ranks_that_alternate_settle_in_the_same_superstep(way, emulated, monkeypatch):
+    on_cuda.test_ranks_that_alternate_settle_in_the_same_superstep(way, emulated, monkeypatch)
+
+
 @pytest.mark.full
 def test_schedules_are_measured_side_by_side(emulated, monkeypatch, capsys):
     monkeypatch.setattr(gpu_side_by_side, "GRAPHS", {"small": lambda: grid(rows=6, columns=6)})

@@ -77,6 +77,21 @@ def test_the_run_is_the_same(name, way, features, device, monkeypatch):
         engine.close()
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_ranks_that_alternate_settle_in_the_same_superstep(way, device, monkeypatch):
+    """On a bipartite graph the ranks of every second superstep are closer to each other than those of two in a row."""
+    graph, inputs = problem("pagerank", "grid", 1)
+    engines = both(monkeypatch, way, program("pagerank"), graph, 1, device)
+    for engine in engines:
+        engine.reset(inputs)
+    launched, persistent = (engine.run(200) for engine in engines)
+    assert launched.settled
+    assert persistent.settled
+    assert len(persistent.supersteps) == len(launched.supersteps)
+    for engine in engines:
+        engine.close()
+
+
 @pytest.mark.parametrize("kind", LARGE)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", [*EXACT, *SUMS])

@@ -142,12 +142,12 @@ def persistent_kernel(
     ``measuring``: decides whether the run has settled. ``ping_pong``: the buffers that swap. The argument ``bounds``
     has, for each side, two words for each launch, with the measuring launches last: first and last + 1 of its range.
     """
-    count, ahead = len(launches), len(measuring.ahead)
-    steps = _steps([*launches, *measuring.launches], ping_pong)
-    noted = [[step.statement, "barrier.wait();"] for step in steps[count : count + ahead]]
-    compared = [["barrier.wait();", step.statement] for step in steps[count + ahead :]]
-    body = [*_measured(f"superstep + {sides}", noted), *_work(_phases(steps[:count]))]
+    steps, ahead, behind = _steps(launches, measuring, ping_pong)
+    noted = [[step.statement, "barrier.wait();"] for step in ahead]
+    compared = [["barrier.wait();", step.statement] for step in behind]
+    body = [*_measured(f"superstep + {sides}", noted), *_work(_phases(steps))]
     body += _measured("superstep + 1", compared)
+    steps = [*steps, *ahead, *behind]
     types = _types(steps)
     listed = ", ".join(f"{kind} {name}" for name, kind in {**types, **OWN}.items())
     definitions = "\n".join({step.function.name: step.function.definition for step in steps}.values())
@@ -160,17 +160,27 @@ def persistent_kernel(
     return CudaKernel(name, source, (*types, *OWN), floats, OVER, of_thread)
 
 
-def _steps(launches: Sequence[Launch], ping_pong: Mapping[str, str]) -> list[Step]:
-    functions = {launch.kernel.name: Function.of(launch.kernel) for launch in launches}
-    even, odd = (_buffers(launches, parity, ping_pong) for parity in (0, 1))
-    return [
-        Step(number, launch, functions[launch.kernel.name], even[number], odd[number])
-        for number, launch in enumerate(launches)
+def _steps(
+    launches: Sequence[Launch], measuring: Measuring, ping_pong: Mapping[str, str]
+) -> tuple[list[Step], list[Step], list[Step]]:
+    """Return the steps of a superstep, and those that measure it: before and after these. They are numbered so."""
+    count, ahead = len(launches), len(measuring.ahead)
+    in_order = [*measuring.ahead, *launches, *measuring.behind]
+    numbers = [*range(count, count + ahead), *range(count), *range(count + ahead, len(in_order))]
+    functions = {launch.kernel.name: Function.of(launch.kernel) for launch in in_order}
+    even, odd = (_buffers(in_order, parity, ping_pong) for parity in (0, 1))
+    steps = [
+        Step(number, launch, functions[launch.kernel.name], *arrays)
+        for number, launch, *arrays in zip(numbers, in_order, even, odd, strict=True)
     ]
+    return steps[ahead : ahead + count], steps[:ahead], steps[ahead + count :]
 
 
 def _buffers(launches: Sequence[Launch], parity: int, ping_pong: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the arrays passed to every launch in even or odd supersteps, by the names of its kernel's arguments."""
+    """Return the arrays passed to every launch in even or odd supersteps, by the names of its kernel's arguments.
+
+    ``launches``: in the order in which they run.
+    """
     swapped = turned(launches) if parity else set()
     found = []
     for launch in launches:
