@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from harness.algorithms import exact_marginals as exact
 from harness.algorithms.belief_propagation import BeliefPropagation
 from harness.algorithms.denoising import clean_levels, noisy_levels
 from harness.algorithms.exact_marginals import exact_marginals
@@ -36,6 +37,15 @@ def test_networks_of_large_tables_have_no_affordable_marginals():
     assert exact_marginals(MarkovNetwork.from_graph(many)) is None
     algorithm = BeliefPropagation(potentials="edge")
     assert algorithm.metrics(clique, {"belief": np.full((30, 2), 0.5)}) == {}
+
+
+@pytest.mark.parametrize(("more", "affordable"), [(1, True), (-1, False)])
+def test_all_tables_together_are_limited(more, affordable, monkeypatch):
+    """Each variable of a chain has a table with the next one, and the last variable one for itself."""
+    count, k = 12, 3
+    chain = network(np.ones((count, k)), {(v, v + 1): np.ones((k, k)) for v in range(count - 1)})
+    monkeypatch.setattr(exact, "MOST_ENTRIES", (count - 1) * k * k + k + more)
+    assert (exact_marginals(MarkovNetwork.from_graph(chain)) is not None) == affordable
 
 
 def test_protein_side_chains_get_nearly_exact_marginals():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -149,6 +151,30 @@ def test_a_failed_measurement_is_told(caplog):
     assert rates_of(Device("cuda"), {"uuid": "GPU-none", "driver": "0"}, {"CUDA_VISIBLE_DEVICES": "-1"}) is None
     assert "the rates of the cuda are unknown, and so are floors of times: " in caplog.text
     assert "no CUDA device" in caplog.text
+
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "rates.py", line 1\nOSError: the device is lost\n'
+
+
+@pytest.mark.parametrize(
+    ("printed", "made", "reason"),
+    [(TRACEBACK, None, "OSError: the device is lost"), ("", None, "exit status 3"), ("", "{", "truncated")],
+    ids=["error", "silent", "torn"],
+)
+def test_the_reason_of_a_failed_measurement_is_told(printed, made, reason, monkeypatch, caplog):
+    def failing(module, arguments, *, output, **_):
+        output.write_text(printed)
+        if made is not None:
+            Path(arguments[-1]).write_text(made)
+        return SimpleNamespace(status=3)
+
+    monkeypatch.setattr(device_rates, "run_process", failing)
+    assert rates_of(CPU, None, {}) is None
+    (told,) = caplog.messages
+    start = "the rates of the cpu are unknown, and so are floors of times: "
+    assert told.startswith(start)
+    assert reason in told.removeprefix(start)
+    assert "Traceback" not in told
 
 
 @pytest.mark.short_run(rows=1)

@@ -93,6 +93,19 @@ def test_the_next_start_ends_leftovers_if_the_watch_was_killed_too(started, tmp_
     assert not journal.path.exists()
 
 
+def test_files_of_the_owner_itself_are_deleted(tmp_path, monkeypatch):
+    """The owner had no other process."""
+    monkeypatch.setattr(orphans, "_SHARED_MEMORY", tmp_path)
+    name = "from harness.campaign.orphans import this_process; print(this_process())"
+    owner = subprocess.run([sys.executable, "-c", name], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    number = int(owner.rsplit("/", 2)[1])
+    own, other = (tmp_path / f"sem.loky-{process}-of0test" for process in (number, os.getpid()))
+    for file in (own, other):
+        file.touch()
+    end_orphans(owner)
+    assert list(tmp_path.iterdir()) == [other]
+
+
 def test_processes_of_a_living_owner_are_kept(started):
     process, owner, worker = started("SIG_DFL")
     end_orphans(owner)

@@ -36,3 +36,16 @@ def test_files_in_use_are_kept(tmp_path):
         before = sorted(work.rglob("*"))
         clear_leftovers(tmp_path)
         assert sorted(work.rglob("*")) == before
+
+
+def test_cells_that_nobody_runs_are_cleared_around_one_that_is_run(tmp_path):
+    work = tmp_path / ".running"
+    for cell in "abc":
+        (work / cell / "aside").mkdir(parents=True)
+        (work / cell / "aside" / "record.json").write_text(cell)
+    with file_lock(work / "b.lock"):
+        clear_leftovers(tmp_path)
+        assert sorted(path.name for path in work.iterdir()) == ["b", "b.lock"]
+    assert (work / "b" / "aside" / "record.json").read_text() == "b"
+    for cell in "ac":
+        assert (tmp_path / cell / "record.json").read_text() == cell

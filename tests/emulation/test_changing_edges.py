@@ -9,6 +9,7 @@ from harness.graph.generators import grid
 from harness.language import minimum
 from harness.language.reference import ReferenceRun
 from tests.engines import test_changing_edges_on_cuda as on_cuda
+from tests.engines.changing_edges import check_readers_of_reverse_edges, lone_speakers
 from tests.engines.edge_programs import unread
 from tests.engines.programs import edges_and_loops, inputs_for, traced
 from tests.engines.test_cuda import check_every_superstep
@@ -64,6 +65,13 @@ def test_active_sources_send_the_reverse_edges_value(schedule, emulated):
 @pytest.mark.parametrize("schedule", ["tigr-short", "simdx-lists"])
 def test_a_thread_reads_the_reverse_edge(schedule, emulated):
     on_cuda.test_programs_that_update_edges(schedule, "reads back", TWO_LANES, emulated)
+
+
+@pytest.mark.parametrize("schedule", ["changes-pull", "changes-push"])
+def test_readers_of_a_reverse_edge_follow_it_where_its_source_stays(schedule, emulated):
+    program, graph, inputs = lone_speakers(3)
+    engine = on_cuda.prepared(schedule, program, graph, 3, emulated)
+    check_readers_of_reverse_edges(engine, program, graph, inputs, 3)
 
 
 @pytest.mark.full

@@ -12,8 +12,9 @@ from harness.algorithms.als import ALS
 from harness.contract import Phases
 from harness.edge_places import Place
 from harness.emulation.arrays import DeviceArray
+from harness.graph import Graph
 from harness.graph.generators import grid
-from harness.language import trace
+from harness.language import K, trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.cuda import executor as cuda
@@ -21,7 +22,7 @@ from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.edge_places import PLACES, ResidentEdges
 from harness.lowering.cuda.ranges import Over
 from tests.engines.cuda_schedules import cuda_engine, plan_of
-from tests.engines.programs import edges_and_loops, inputs_for, program_named
+from tests.engines.programs import edges_and_loops, inputs_for, program_named, traced
 from tests.engines.test_cuda import prepared
 
 SUPERSTEPS, FEATURES = 4, 3
@@ -266,3 +267,34 @@ def test_what_an_engine_uploads_of_the_graph_is_computed_before_it_uses_the_devi
     engine.reset(inputs)
     engine.run(SUPERSTEPS)
     checked(engine, program, graph, inputs)
+
+
+def scaled(factor):
+    """Return a program that sums a multiple of the values of neighbours; its name is the same for every factor."""
+
+    def build(p, self):
+        p.vertex("x0", K)
+        p.vertex("x", K, start="x0")
+        p.over_edges(into="heard", reduce="sum")(lambda src: factor * src.x)
+        p.over_vertices(lambda v: {"x": v.heard})
+        p.repeat(SUPERSTEPS)
+        p.output("x", bound=1e-4)
+
+    return traced(build, "scaled")
+
+
+@pytest.mark.parametrize("differs", ["program", "graph", "features"])
+def test_what_was_built_for_something_else_is_not_used(differs, emulated):
+    programs = [scaled(factor) for factor in (0.25, 0.125)]
+    graphs = [edges_and_loops(), Graph.from_edges([0, 1, 2], [1, 2, 0], num_vertices=24, name="edges and loops")]
+    assert programs[0].name == programs[1].name
+    engine = cuda_engine("pull")
+    features = 1 if differs == "features" else FEATURES
+    engine.build(programs[0], graphs[0], features, emulated, Phases())
+    program, graph = programs[differs == "program"], graphs[differs == "graph"]
+    inputs = inputs_for(program, graph, FEATURES)
+    engine.prepare(program, graph, FEATURES, emulated, Phases())
+    engine.reset(inputs)
+    engine.run(SUPERSTEPS)
+    checked(engine, program, graph, inputs)
+    engine.close()

@@ -8,6 +8,8 @@ from harness.algorithms.belief_propagation import BeliefPropagation
 from harness.graph import Graph
 from harness.language import Inputs, trace
 from harness.language.reference import ReferenceRun
+from tests.engines.edge_programs import echoes
+from tests.engines.programs import inputs_for, traced
 
 
 def check_every_superstep(engine, program, graph, inputs, features, names, rounding, supersteps):
@@ -46,6 +48,24 @@ def lone_evidence(length=400, features=3):
         vertex_data={"unary": unary},
     )  # fmt: skip
     return posed(chain, features, smoothness=5.0, truncation=1.0)
+
+
+def lone_speakers(features, length=400):
+    """Return program, graph and inputs of :func:`echoes` on a chain with three vertices that move, far apart."""
+    chain = Graph.from_edges(
+        np.arange(length - 1), np.arange(1, length), num_vertices=length, name="chain", symmetrize=True
+    )
+    program = traced(echoes, "echoes")
+    moves = np.isin(np.arange(length), [0, length // 3, length // 2])
+    inputs = inputs_for(program, chain, features, seed=2)
+    return program, chain, Inputs({**inputs.properties, "moves": moves}, inputs.parameters)
+
+
+def check_readers_of_reverse_edges(engine, program, graph, inputs, features):
+    """Check on a prepared engine and :func:`lone_speakers` that sums and updates follow the reverse edges they read,
+    although no other edge or vertex makes the engine visit them."""
+    visited = check_every_superstep(engine, program, graph, inputs, features, ("x", "y", "said", "heard"), 1e-5, 6)
+    assert max(visited[2:]) < graph.num_edges / 10
 
 
 def check_that_little_is_visited(engine, program, graph, inputs, features, supersteps, *, first=3):

@@ -315,6 +315,36 @@ def handed_back(p, self):
     p.output("x", bound=1e-4)
 
 
+def echoes(p, self):
+    """Move edges into some vertices; an update and a reduction read only their reverse edges."""
+    p.vertex("moves", dtype=bool)
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+    p.vertex("y", K, start=0.0)
+    p.edge("said", K, start=3.0)
+    p.edge("heard", K, start=0.0)
+
+    @p.over_edges(updates="said")
+    def say(dst, edge):
+        return where(dst.moves, dst.x, edge.said)
+
+    @p.over_edges(updates="heard")
+    def hear(edge):
+        return edge.reverse.said
+
+    @p.over_edges(into="echo", reduce="sum")
+    def gather(edge):
+        return edge.reverse.said
+
+    @p.over_vertices
+    def step(v):
+        return {"x": where(v.moves, 0.5 * v.x + 1.0, v.x), "y": v.echo}
+
+    p.repeat(10)
+    p.output("x", bound=1e-4)
+    p.output("y", bound=1e-4)
+
+
 EDGE_PROGRAMS = {
     "both ends": (both_ends, two_sides, ("x", "flow")),
     "reads back": (reads_back, two_sides, ("x", "flow")),

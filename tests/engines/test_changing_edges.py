@@ -9,7 +9,7 @@ from harness.contract import Device, No
 from harness.graph import Graph
 from harness.language import Inputs, where
 from harness.language.reference import ReferenceRun
-from tests.engines.changing_edges import check_every_superstep
+from tests.engines.changing_edges import check_every_superstep, check_readers_of_reverse_edges, lone_speakers
 from tests.engines.edge_programs import EDGE_PROGRAMS
 from tests.engines.problems import new_engine, prepared
 from tests.engines.programs import inputs_for, traced
@@ -176,3 +176,11 @@ def test_a_message_follows_its_destination_where_its_source_stays(strategy):
     inputs = Inputs({"moves": np.array([False, True, False, False, True]), "x0": np.arange(5, dtype=np.float32)}, {})
     engine = prepared(*STRATEGIES[strategy], program, path, 1)
     check_every_superstep(engine, program, path, inputs, 1, ("x", "said"), 1e-6, supersteps=4)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_readers_of_a_reverse_edge_follow_it_where_its_source_stays(strategy):
+    program, graph, inputs = lone_speakers(1)
+    engine = prepared(*STRATEGIES[strategy], program, graph, 1)
+    check_readers_of_reverse_edges(engine, program, graph, inputs, 1)

@@ -18,6 +18,7 @@ from harness.language.validation import compare
 from harness.lowering.cuda.modules import headers
 from tests.engines.cuda_modules import CHIPS, problem
 from tests.engines.problems import ALGORITHMS, new_engine, prepared
+from tests.engines.programs import traced
 from tests.engines.test_cuda import random_network
 
 CPU, CUDA = DeviceFacts("cpu", 2), DeviceFacts("cuda")
@@ -54,6 +55,32 @@ def test_counters_of_several_numbers_of_an_edge_are_refused():
         answer = EmogiCudaEngine(EmogiSchedule(counters=True)).plan(program, graph.facts, 3)
         assert isinstance(answer, No) == refused
         assert not refused or "omit counters" in answer.reason
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_counters_of_a_number_of_reverse_edges_are_refused(reverse):
+    def build(p, self):
+        p.edge("weight")
+        p.vertex("x", start=1.0)
+
+        @p.over_edges(into="heard", reduce="sum")
+        def hear(src, edge):
+            return src.x * (edge.reverse.weight if reverse else edge.weight)
+
+        @p.over_vertices
+        def step(v):
+            return {"x": v.heard}
+
+        p.repeat(3)
+        p.output("x", bound=1e-4)
+
+    program = traced(build, "hears")
+    graph = rmat(scale=4, edge_factor=4, symmetric=True, max_weight=4).with_reverse_edges()
+    assert not isinstance(EmogiCudaEngine(EmogiSchedule()).plan(program, graph.facts, 1), No)
+    answer = EmogiCudaEngine(EmogiSchedule(counters=True)).plan(program, graph.facts, 1)
+    assert isinstance(answer, No) == reverse
+    if reverse:
+        assert "hear reads others of 'weight'; omit counters" in answer.reason
 
 
 @pytest.mark.parametrize(

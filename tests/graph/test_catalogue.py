@@ -1,5 +1,6 @@
 """Named graphs and how they are opened."""
 
+import gzip
 import importlib.metadata
 import inspect
 import os
@@ -182,8 +183,12 @@ def test_a_file_is_parsed_again_only_when_it_changed(write, monkeypatch):
     assert open_graph(SPECS["file"], {"path": str(path)}).csr.neighbours.tolist() == [1, 2, 1]
 
 
-def test_evidence_counts_as_part_of_a_network_file(write):
+@pytest.mark.parametrize("packed", [False, True])
+def test_evidence_counts_as_part_of_a_network_file(packed, write):
     path = write("n.uai", "MARKOV\n1\n2\n0\n")
+    if packed:
+        path = path.with_name("n.uai.gz")
+        path.write_bytes(gzip.compress(b"MARKOV\n1\n2\n0\n"))
     assert open_graph(SPECS["file"], {"path": str(path)}).vertex_data["evidence"].tolist() == [-1]
     write("n.uai.evid", "1 0 1")
     assert open_graph(SPECS["file"], {"path": str(path)}).vertex_data["evidence"].tolist() == [1]

@@ -73,6 +73,23 @@ def test_the_fastest_is_bold_where_it_is_the_fastest():
     assert [found for found in bold if found] == [["4x"]]
 
 
+@pytest.mark.parametrize("outcome", ["wrong", "implausible", "out_of_memory"])
+def test_times_of_cells_that_are_not_ok_are_neither_shown_nor_compared(outcome):
+    """A cell may have been timed before its answer was checked."""
+    sign, layout = "X" if outcome == "out_of_memory" else outcome, Layout.from_plain(TIMES)
+    rows = [
+        cell("onyx", False, "flood", "road_usa", 0.8), cell("onyx", True, "flood", "road_usa", 0.2),
+        cell("other", None, "flood", "road_usa", 0.1, outcome=outcome),
+    ]  # fmt: skip
+    table = layout_table(layout, rows)
+    assert [next(iter(column._cells)).plain for column in table.columns][2:] == ["800 ms", "200 ms", sign]
+    bold = [any(span.style == "bold" for span in next(iter(column._cells)).spans) for column in table.columns]
+    assert bold[2:] == [False, True, False]
+    (axes,) = _dots(layout, rows_of(layout, rows)).axes
+    assert len(axes.collections) == 2
+    assert [text.get_text() for text in axes.texts] == [sign]
+
+
 def test_signs_are_explained_where_they_stand():
     assert legend(Layout.from_plain(SPEED_UPS), records()) == [
         "X: out of memory", "~: no difference shown", "-: not run",

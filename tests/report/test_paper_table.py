@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.records.outcome import Outcome
 from harness.records.published import PublishedSweep, write_published
 from harness.report.paper_table import PaperTableError, read_paper_table, render_paper_table
 from tests.records.samples import record, solved
@@ -114,6 +115,20 @@ def test_doubtful_factors_are_marked(tmp_path, figures):
     assert rows(told)[3][-1] == "2x ?"
     assert "- ?: a ratio of medians without a verdict: too few samples, or other work disturbed a time" in told
     assert r"- ~: no difference shown" in told
+
+
+@pytest.mark.parametrize("outcome", [Outcome.WRONG, Outcome.IMPLAUSIBLE, Outcome.OUT_OF_MEMORY])
+def test_times_of_cells_that_are_not_ok_are_neither_shown_nor_compared(outcome, tmp_path, figures):
+    """A cell may have been timed before its answer was checked."""
+    folder = figures(
+        cell("slow", "road_usa", (0.04, 0.039, 0.041), outcome=outcome),
+        cell("fast", "road_usa", (0.01, 0.0099, 0.0101)),
+        cell("slow", "like_hollywood", (0.04, 0.039, 0.041)),
+        cell("fast", "like_hollywood", (0.01, 0.0099, 0.0101), outcome=outcome),
+    )
+    told = rows(render_paper_table(table(tmp_path), folder))[2:]
+    sign = "X" if outcome is Outcome.OUT_OF_MEMORY else outcome.replace("_", r"\_")
+    assert [row[3:6:2] for row in told[:2]] == [[sign, "10 ms"], ["40 ms", sign]]
 
 
 def test_an_original_graph_wins_over_its_stand_in(tmp_path, figures):
