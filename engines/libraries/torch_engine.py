@@ -96,7 +96,7 @@ def gathered_wide(values: Tensor, index: Tensor) -> Tensor:
     """
     shape = values.shape[1:]
     width = shape.numel()
-    if width <= 1 or width > MOST_WIDE or values.dtype != torch.float32:
+    if width <= 1 or width > MOST_WIDE or values.dtype != torch.float32 or not values.numel():
         return values.index_select(0, index)
     rows = values.reshape(len(values), width).contiguous()
     lengths = [n for n in (4, 2, 1) if width % n == 0 and rows.storage_offset() % n == 0]

@@ -67,9 +67,16 @@ class Policy:
     # that vertices with out-edges are skipped has a part in it). Other numbers are not on record.
     blocks_of_reduction: int = 1024
 
-    # Edges below which one launch runs all supersteps. 0: never, since only a few synthetic
-    # graphs were measured (docs/onyx-on-cuda.md).
-    persistent_edges: int = 0
+    # Graphs of few edges on a GPU (engines.onyx.resolve.for_few_edges). Fitted on rome99, PGP, email-Enron, Luxembourg,
+    # cnr-2000, a grid and two R-MAT graphs of 9 thousand to 5.6 million edges (BFS, SSSP, components, PageRank, label
+    # propagation, manifold ranking, belief propagation, k-core; k = 1 to 64; 16 plans each; H100, 26 November 2026):
+    # the edges below which the choice applies; the in-degree from which vertices are not owned but edges are cut into
+    # tiles; edges times features from which a push along paths follows changes; and below which owners pull long rows
+    # of vertices of any degree. The results on these and other graphs are in docs/onyx-on-cuda.md.
+    few_edges_cuda: int = 1 << 22
+    skewed_degree: int = 64
+    followed_floats: int = 1 << 20
+    owned_floats: int = 1 << 24
     # Threads of a persistent kernel that must fit on a multiprocessor: with one feature; with several; with long rows,
     # updates of edges or sums of matrices. The most for which kernels of the built-in algorithms do not spill.
     threads_at_once: tuple[int, int, int] = (1024, 768, 512)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engines.onyx.estimates import following_share
 from engines.onyx.policy import DEFAULT, Policy, small_degrees
-from harness.api import EdgeReduce, change_driven
+from harness.api import EdgeReduce, EdgeUpdate, GraphReduce, change_driven
 
 FLOAT = 4  # bytes
 
@@ -43,7 +43,7 @@ def resolve(
         balance=schedule.balance or default_balance(schedule, program, graph, policy),
         vector_width=schedule.vector_width or TeamShape.for_program(program, features, schedule.feature_aware).width,
         block_size=schedule.block_size or policy.block_size,
-        persistent=default_persistent(schedule, graph, policy) if schedule.persistent is None else schedule.persistent,
+        persistent=bool(schedule.persistent),
     )
 
 
@@ -57,11 +57,14 @@ def directed(
 ) -> OnyxSchedule:
     """Return the schedule with its direction, and whether it follows changes, filled in; ``program``: lowered.
 
+    For graphs of few edges on a GPU, ``balance`` and ``persistent`` are chosen with them (:func:`for_few_edges`).
     On the CPU changes are pushed if they travel along paths, so that few vertices move in a superstep: extrema of
     messages that are not simply a source's value (BFS, SSSP). BFS and SSSP with 1 and 8 features on Luxembourg, a grid
     and a Delaunay graph took 1.1 to 2.0 times as long when pulled (one thread, 25 November 2026). Components took 0.5
     to 1.5 times as long.
     """
+    if device.kind == "cuda":
+        schedule = for_few_edges(schedule, program, features, graph, policy)
     if schedule.change_driven is None:
         schedule = replace(schedule, change_driven=follows(schedule, features, graph, device, policy))
     if schedule.direction is not None:
@@ -116,9 +119,41 @@ def default_balance(schedule: OnyxSchedule, program: Program, graph: GraphFacts,
     return "edge" if schedule.direction == "push" or not small_degrees(graph, policy) else "warp"
 
 
-def default_persistent(schedule: OnyxSchedule, graph: GraphFacts, policy: Policy) -> bool:
-    """Return whether one launch runs all supersteps by default: on graphs of few edges, unless these are streamed."""
-    return graph.num_edges < policy.persistent_edges and schedule.edges != "streamed"
+def for_few_edges(
+    schedule: OnyxSchedule, program: Program, features: int, graph: GraphFacts, policy: Policy
+) -> OnyxSchedule:
+    """Return the schedule for a graph of few edges on a GPU; unchanged for other graphs, and if an option is given.
+
+    A superstep over few edges takes about as long as its launches, and following changes needs more of them. So all
+    edges are visited, and one launch runs all supersteps. If degrees are small everywhere, owners of vertices pull.
+    Otherwise a vertex with many edges would delay its owner, and tiles of edges are used: a push of extrema along
+    paths, in which few vertices move at once, and a pull of everything else but sums of matrices, which need owners.
+    The measurements are in :class:`engines.onyx.policy.Policy`.
+    """
+    given = (schedule.direction, schedule.change_driven, schedule.balance, schedule.persistent, schedule.dense_share)
+    usual = schedule.feature_aware and schedule.fold and schedule.edges in (None, "resident")
+    few = graph.num_edges < policy.few_edges_cuda
+    if any(option is not None for option in given) or not usual or not few:
+        return schedule
+    work = graph.num_edges * features
+    all_edges = replace(schedule, direction="pull", change_driven=False, balance="warp", persistent=True)
+    paths = along_paths(program)
+    owned = features >= policy.long_row and work < policy.owned_floats and not paths
+    if graph.max_in_degree < policy.skewed_degree or owned or sums_matrices(program):
+        return all_edges
+    if paths:
+        return replace(all_edges, direction="push", balance="edge", change_driven=work >= policy.followed_floats)
+    return replace(all_edges, balance="edge", persistent=not few_launches(program))
+
+
+def few_launches(program: Program) -> bool:
+    """Return whether a superstep needs few launches: one pass over the edges, none over the graph, and rare tests.
+
+    A tolerance is tested in every fourth superstep; without one, every superstep finds out whether a value moved.
+    """
+    over_edges = [stage for stage in program.stages if isinstance(stage, EdgeReduce)]
+    others = any(isinstance(stage, EdgeUpdate | GraphReduce) for stage in program.stages)
+    return len(over_edges) == 1 and not others and program.control.tolerance is not None
 
 
 def sums_matrices(program: Program) -> bool:

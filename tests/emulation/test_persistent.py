@@ -23,7 +23,7 @@ def test_the_run_is_the_same(name, way, features, emulated, monkeypatch):
 
 @pytest.mark.parametrize("way", ["all owners", pytest.param("all edges", marks=pytest.mark.full)])
 def test_ranks_that_alternate_settle_in_the_same_superstep(way, emulated, monkeypatch):
-    on_cuda.test_ranks_that_alternate_settle_in_the_same_superstep(way, emulated, monkeypatch)
+    on_cuda.test_ranks_that_alternate_settle_in_the_same_superstep(way, "grid", emulated, monkeypatch)
 
 
 @pytest.mark.full

@@ -99,14 +99,16 @@ def test_kernels_that_need_a_whole_grid_are_refused():
     assert "panels" in answer.reason
 
 
-def test_small_graphs_have_persistent_kernels_by_default_where_they_can():
-    program, graph = problem("label_propagation")
-    engine = OnyxCudaEngine(OnyxSchedule(balance="edge"))
-    engine.policy = replace(DEFAULT, persistent_edges=graph.num_edges + 1)
-    persistent = {features: engine.plan(program, graph.facts, features).schedule.persistent for features in (8, 128)}
-    assert persistent == {8: True, 128: False}  # 128 features are processed in panels
-    engine.policy = replace(DEFAULT, persistent_edges=graph.num_edges)
-    assert engine.plan(program, graph.facts, 8).schedule.persistent is False
+def test_few_edges_have_persistent_kernels_by_default_where_they_can():
+    program, graph = problem("pagerank")
+    facts = replace(graph.facts, num_edges=200_000, max_in_degree=DEFAULT.skewed_degree)
+    engine = OnyxCudaEngine(OnyxSchedule())
+    found = {features: engine.plan(program, facts, features).schedule for features in (8, 128)}
+    assert {features: one.persistent for features, one in found.items()} == {8: True, 128: False}
+    # The other choices stay where the kernel cannot be persistent: 128 features are processed in panels.
+    assert [(one.direction, one.change_driven, one.balance) for one in found.values()] == [("pull", False, "edge")] * 2
+    engine.policy = replace(DEFAULT, few_edges_cuda=facts.num_edges)
+    assert engine.plan(program, facts, 8).schedule.persistent is False
     streamed = OnyxCudaEngine(OnyxSchedule(persistent=True, edges="streamed"))
     assert "edges=resident" in streamed.plan(program, graph.facts, 8).reason
 

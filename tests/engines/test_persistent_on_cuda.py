@@ -77,10 +77,11 @@ def test_the_run_is_the_same(name, way, features, device, monkeypatch):
         engine.close()
 
 
+@pytest.mark.parametrize("kind", ["grid", "chain"])  # the chain's movement is measured by one block
 @pytest.mark.parametrize("way", WAYS)
-def test_ranks_that_alternate_settle_in_the_same_superstep(way, device, monkeypatch):
+def test_ranks_that_alternate_settle_in_the_same_superstep(way, kind, device, monkeypatch):
     """On a bipartite graph the ranks of every second superstep are closer to each other than those of two in a row."""
-    graph, inputs = problem("pagerank", "grid", 1)
+    graph, inputs = problem("pagerank", kind, 1)
     engines = both(monkeypatch, way, program("pagerank"), graph, 1, device)
     for engine in engines:
         engine.reset(inputs)

@@ -80,7 +80,8 @@ def test_resolving_is_idempotent_and_pure_and_fills_in_every_option(schedule, al
 
 
 # Segments pay off from 8 edges per vertex, or with a hub; otherwise owners of vertices gather.
-FEW, MANY, HUB = GraphFacts(100, 700, 20), GraphFacts(100, 800, 20), GraphFacts(5000, 6000, 1024)
+FEW, MANY = GraphFacts(10**6, 7 * 10**6, 20), GraphFacts(10**6, 8 * 10**6, 20)
+HUB = GraphFacts(5 * 10**6, 6 * 10**6, 1024)
 CHOICES = [
     ({}, "pagerank", 8, FEW, {"balance": "warp", "vector_width": 4}),
     ({}, "pagerank", 8, MANY, {"balance": "edge", "vector_width": 4}),
@@ -187,7 +188,7 @@ def test_lowering_a_resolved_schedule_makes_the_same_kernels(name, algorithm):
 def test_explain_shows_every_option_resolved(device):
     engine = new_engine("onyx")
     engine.generate(program("pagerank"), small("rmat"), 8, Device(device))
-    first, second, *_ = engine.explain().splitlines()
+    first, second = [line for line in engine.explain().splitlines() if line.startswith(("schedule", "chosen by"))]
     assert first.startswith("schedule OnyxSchedule(edges='resident', feature_aware=True, ")
     assert "None" not in first
     chosen = [name for name in engine.resolved_options() if name not in options_of(engine.schedule)]
@@ -283,7 +284,11 @@ def test_teams_share_a_vertex_by_its_average_degree(edges, shared):
         (20_000, 8, "cpu", {}, False),
         (20_000, 16, "cpu", {}, True),  # each edge takes twice as long
         (40_000, 1, "cpu", {}, True),
-        (20_000, 1, "cuda", {}, True),
+        (20_000, 1, "cuda", {}, False),
+        (5_000_000, 1, "cuda", {}, True),
+        (20_000, 1, "cuda", {"balance": "edge"}, True),
+        (20_000, 1, "cuda", {"edges": "mapped"}, True),
+        (20_000, 1, "cuda", {"fold": False}, True),
         (20_000, 1, "cpu", {"direction": "pull"}, True),
         (20_000, 1, "cpu", {"dense_share": 0.1}, True),
         (20_000, 1, "cpu", {"edges": "streamed"}, True),
@@ -298,6 +303,36 @@ def test_changes_are_followed_by_default_unless_edges_are_few(edges, features, d
     assert found.change_driven is followed
     if not followed:
         assert found.direction == "pull"
+
+
+PULL, TILES = ("pull", False, "warp", True), ("pull", False, "edge", True)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "features", "edges", "max_in_degree", "wanted"),
+    [
+        ("bfs", 1, 50_000, 63, PULL),
+        ("bfs", 1, 50_000, 64, ("push", False, "edge", True)),
+        ("sssp", 8, 200_000, 64, ("push", True, "edge", True)),
+        ("components", 1, 50_000, 64, TILES),
+        ("pagerank", 1, 50_000, 63, PULL),
+        ("pagerank", 1, 50_000, 64, TILES),
+        ("label_propagation", 4, 50_000, 64, ("pull", False, "edge", False)),  # two launches a superstep
+        ("label_propagation", 4, 50_000, 63, PULL),
+        ("label_propagation", 64, 50_000, 64, PULL),  # long rows
+        ("label_propagation", 64, 300_000, 64, ("pull", False, "edge", False)),
+        ("belief_propagation", 2, 50_000, 64, TILES),
+        ("als", 8, 50_000, 64, PULL),  # sums of matrices
+        ("bfs", 1, (1 << 22) - 1, 63, PULL),
+        ("bfs", 1, 1 << 22, 63, ("pull", True, "warp", False)),
+    ],
+)
+def test_choices_for_few_edges_on_a_gpu(algorithm, features, edges, max_in_degree, wanted):
+    graph = GraphFacts(edges // 4, edges, max_in_degree)
+    found = resolve(OnyxSchedule(), lowered(algorithm), features, graph, DEVICES["cuda"])
+    assert (found.direction, found.change_driven, found.balance, found.persistent) == wanted
+    one_given = resolve(OnyxSchedule(balance="warp"), lowered(algorithm), features, graph, DEVICES["cuda"])
+    assert (one_given.direction, one_given.change_driven, one_given.persistent) == ("pull", True, False)
 
 
 def test_another_policy_chooses_otherwise():

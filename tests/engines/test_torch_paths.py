@@ -65,3 +65,10 @@ def test_rows_gathered_by_wide_elements_are_the_rows(shape):
     assert torch.equal(gathered_wide(values, index), values[index.long()])
     assert torch.equal(gathered_wide(values[1:-1], index % 7), values[1:-1][(index % 7).long()])  # not aligned
     assert torch.equal(gathered_wide(values > 0.5, index), (values > 0.5)[index.long()])
+
+
+def test_no_rows_are_gathered_from_an_array_without_a_stride():
+    from engines.libraries.torch_engine import gathered_wide
+
+    none = torch.as_strided(torch.empty(0), (0, 4), (0, 0))  # what the initial values of no edges may be
+    assert gathered_wide(none, torch.empty(0, dtype=torch.int64)).shape == (0, 4)

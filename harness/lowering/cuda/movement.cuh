@@ -36,17 +36,20 @@ __device__ inline void column_sums(size_t first, size_t last, size_t step, int w
 // tolerance, which may be relative to the entry.
 enum class Norm { SUM, ABSOLUTE, RELATIVE };
 
-constexpr unsigned int MOVEMENT_BLOCKS = 512;  // one block combines their results; further blocks do nothing
+constexpr unsigned int MOVEMENT_BLOCKS = 512;  // at most; one block combines their results
+constexpr unsigned int MOVEMENT_ROWS = 64;     // vertices of a block, at least
 
-// The results of each block: `found[block][2][width]`.
+// The results of each block: `found[block][2][width]`. The grid may have more blocks than take part: a persistent kernel
+// has as many as are resident, and only its first one calls this if one block is enough.
 template <Norm NORM>
 __device__ inline void measure_movement(
     const float* before, const float* now, Id vertices, int stride, int width, float tolerance, float* found)
 {
-    if (blockIdx.x >= MOVEMENT_BLOCKS) return;
+    const unsigned blocks = min(MOVEMENT_BLOCKS, max(1u, unsigned((size_t(vertices) + MOVEMENT_ROWS - 1) / MOVEMENT_ROWS)));
+    if (blockIdx.x >= blocks) return;
     float* const mine = found + size_t(blockIdx.x) * 2 * width;
     column_sums(
-        blockIdx.x, vertices, min(gridDim.x, MOVEMENT_BLOCKS), width,
+        blockIdx.x, vertices, min(gridDim.x, blocks), width,
         [&](size_t v, int column, float& a, float& b) {
             const float past = before[v * stride + column], present = now[v * stride + column];
             const float size = fabsf(present), distance = past == present ? 0.0f : fabsf(present - past);

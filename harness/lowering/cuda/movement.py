@@ -19,7 +19,8 @@ from harness.lowering.cuda.layout import DeviceLayout
 from harness.lowering.cuda.names import in_ascii
 from harness.lowering.cuda.ranges import Over
 
-BLOCKS = 512  # of a measurement, at most (MOVEMENT_BLOCKS of movement.cuh)
+# Of movement.cuh.
+BLOCKS = 512  # of a measurement, at most
 ROWS = 64  # vertices of a block, at least
 KERNEL = """extern "C" __global__ void __launch_bounds__(BLOCK) {name}({arguments})
 {{
