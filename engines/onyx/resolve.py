@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engines.onyx.estimates import following_share
 from engines.onyx.policy import DEFAULT, Policy, small_degrees
-from harness.api import EdgeReduce, EdgeUpdate, GraphReduce, change_driven
+from harness.api import EdgeReduce, EdgeUpdate, GraphReduce, K, change_driven
 
 FLOAT = 4  # bytes
 
@@ -57,7 +57,7 @@ def directed(
 ) -> OnyxSchedule:
     """Return the schedule with its direction, and whether it follows changes, filled in; ``program``: lowered.
 
-    For graphs of few edges on a GPU, ``balance`` and ``persistent`` are chosen with them (:func:`for_few_edges`).
+    For graphs of few edges on a GPU ``balance`` and ``persistent`` are chosen with them (:func:`for_few_edges`).
     On the CPU changes are pushed if they travel along paths, so that few vertices move in a superstep: extrema of
     messages that are not simply a source's value (BFS, SSSP). BFS and SSSP with 1 and 8 features on Luxembourg, a grid
     and a Delaunay graph took 1.1 to 2.0 times as long when pulled (one thread, 25 November 2026). Components took 0.5
@@ -128,11 +128,13 @@ def for_few_edges(
     edges are visited, and one launch runs all supersteps. If degrees are small everywhere, owners of vertices pull.
     Otherwise a vertex with many edges would delay its owner, and tiles of edges are used: a push of extrema along
     paths, in which few vertices move at once, and a pull of everything else but sums of matrices, which need owners.
-    The measurements are in :class:`engines.onyx.policy.Policy`.
+    The measurements are in :class:`engines.onyx.policy.Policy`; sums of k x k matrices were not among them, and are
+    left as they are.
     """
     given = (schedule.direction, schedule.change_driven, schedule.balance, schedule.persistent, schedule.dense_share)
     usual = schedule.feature_aware and schedule.fold and schedule.edges in (None, "resident")
-    few = graph.num_edges < policy.few_edges_cuda
+    squares = any(isinstance(stage, EdgeReduce) and stage.message.shape == (K, K) for stage in program.stages)
+    few = graph.num_edges < policy.few_edges_cuda and not squares
     if any(option is not None for option in given) or not usual or not few:
         return schedule
     work = graph.num_edges * features

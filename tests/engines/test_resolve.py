@@ -322,7 +322,8 @@ PULL, TILES = ("pull", False, "warp", True), ("pull", False, "edge", True)
         ("label_propagation", 64, 50_000, 64, PULL),  # long rows
         ("label_propagation", 64, 300_000, 64, ("pull", False, "edge", False)),
         ("belief_propagation", 2, 50_000, 64, TILES),
-        ("als", 8, 50_000, 64, PULL),  # sums of matrices
+        ("multimodal", 4, 50_000, 64, PULL),  # sums of matrices
+        ("als", 8, 50_000, 64, ("pull", True, "warp", False)),  # of k x k
         ("bfs", 1, (1 << 22) - 1, 63, PULL),
         ("bfs", 1, 1 << 22, 63, ("pull", True, "warp", False)),
     ],
