@@ -282,13 +282,15 @@ def timed(ways: Sequence[T], work: Callable[[T], object]) -> dict[T, float]:
     """Return the median milliseconds of ``work`` in every way (:func:`engines.libraries.cusparse_ways.medians`).
 
     A sample is a queue of several calls, as a run queues its products, so that the time in which the host launches a
-    kernel counts only where the device waits for it there too. The number of calls follows from an untimed call's time.
+    kernel counts only where the device waits for it there too. The number of calls follows from the time of a single
+    one, before which another one loads kernels and allocates memory.
     """
-    calls: dict[T, int] = {}
+    before: dict[T, tuple[float, float]] = {}
     for way in ways:
-        work(way)  # loads kernels and allocates memory
-        calls[way] = queued_calls(_milliseconds(functools.partial(work, way), 1))
-    return medians(ways, lambda way: _milliseconds(functools.partial(work, way), calls[way]))
+        once = functools.partial(_milliseconds, functools.partial(work, way), 1)
+        before[way] = once(), once()
+    calls = {way: queued_calls(second) for way, (_, second) in before.items()}
+    return medians(ways, lambda way: _milliseconds(functools.partial(work, way), calls[way]), before)
 
 
 def _milliseconds(work: Callable[[], object], calls: int) -> float:

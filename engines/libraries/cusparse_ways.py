@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 Order = Literal["row", "column"]
@@ -12,6 +12,7 @@ ROUNDS = 5  # timings of each way, interleaved
 FIRST_ROUNDS = 2  # of all ways; the other rounds are of those that take at most CLOSE times the least time so far
 CLOSE = 1.5
 LONG_MS = 50.0  # a slower way is timed only twice
+FAR = 4.0  # once, if its first two calls take so many times as long as the shortest call of all ways
 QUEUE_MS = 5.0  # a sample lasts about as long
 MOST_CALLS = 20
 T = TypeVar("T", bound=Hashable)
@@ -55,14 +56,25 @@ def queued_calls(ms: float) -> int:
     return min(MOST_CALLS, max(1, round(QUEUE_MS / max(ms, 1e-3))))
 
 
-def medians(ways: Sequence[T], milliseconds: Callable[[T], float]) -> dict[T, float]:
-    """Return the median time of every way in interleaved rounds; after two, only ways that may be the fastest go on."""
-    samples: dict[T, list[float]] = {way: [] for way in ways}
-    going_on = list(ways)
-    for number in range(ROUNDS):
-        if number == FIRST_ROUNDS:
-            limit = CLOSE * min(map(min, samples.values()))
-            going_on = [way for way, taken in samples.items() if min(taken) <= limit and taken[0] < LONG_MS]
+def medians(
+    ways: Sequence[T], milliseconds: Callable[[T], float], before: Mapping[T, tuple[float, float]] | None = None
+) -> dict[T, float]:
+    """Return the median time of every way in interleaved rounds; after two, only ways that may be the fastest go on.
+
+    ``before``: the milliseconds of two single calls of each way; the second one of a long way is its first timing. One
+    pause of the system in them excludes no way.
+    """
+    calls = before or {}
+    long = {way for way in calls if min(calls[way]) >= LONG_MS}
+    far = {way for way in long if min(calls[way]) > FAR * min(map(min, calls.values()))}
+    samples: dict[T, list[float]] = {way: [calls[way][1]] if way in long else [] for way in ways}
+    for number in range(FIRST_ROUNDS):
+        for way in ways:
+            if len(samples[way]) == number and way not in far:
+                samples[way].append(milliseconds(way))
+    limit = CLOSE * min(map(min, samples.values()))
+    going_on = [way for way, taken in samples.items() if min(taken) <= limit and taken[0] < LONG_MS]
+    for _ in range(FIRST_ROUNDS, ROUNDS):
         for way in going_on:
             samples[way].append(milliseconds(way))
     return {way: statistics.median(taken) for way, taken in samples.items()}
