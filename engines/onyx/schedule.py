@@ -41,16 +41,17 @@ class OnyxSchedule(EdgeOptions):
 
     - ``feature_aware``: consecutive lanes of a team hold consecutive features of one edge or vertex, and each lane
       loads ``vector_width`` of them at once (FA, fig. 5.1). If off, a thread loops over all features (NFA).
-    - ``change_driven``: as on the CPU; the default is to follow changes on all graphs. The device decides the frontier
-      of every superstep: a pull whose active sources have more than ``dense_share`` of all edges recomputes everything.
-      An update of edges visits the dirty rows of sources, or all rows if the dirty ones have more than half of the
-      edges (or ``dense_share``, if that is more).
+    - ``change_driven``: as on the CPU; the default is to follow changes, except on graphs of few edges
+      (``engines.onyx.resolve.for_few_edges``, which also chooses ``direction``, ``balance`` and ``persistent`` there).
+      The device decides the frontier of every superstep: a pull whose active sources have more than ``dense_share`` of
+      all edges recomputes everything. An update of edges visits the dirty rows of sources, or all rows if the dirty
+      ones have more than half of the edges (or ``dense_share``, if that is more).
       Tracking pauses while nearly everything moves: supersteps then use full propagation, except for an occasional one
       that measures movement again (``tracking_policy.cuh``; in push, not with ``rebuild=0``, nor for exact sums).
     - ``rebuild``: as on the CPU; exact sums are also rebuilt while active sources have nearly all edges.
     - ``fold``: as on the CPU; a pull continues with the vertex steps if one owner has all in-edges (``balance=warp``).
     - ``direction``: a *push* adds to destinations atomically, 8 or 16 bytes at once if the GPU supports it (sm_90).
-      The default (None) is *pull*.
+      The default (None) is *pull*, but *push* for BFS and SSSP on graphs of few edges with hubs.
     - ``balance``: *warp* shares the edges of 32 vertices among the lanes of a warp (push), or lets teams of a warp own
       a vertex, and a block a hub (pull): the thesis's balancing. *edge* cuts the edges into equal tiles regardless of
       the degrees: a hub does not delay other warps, and a pull processes 128 features and more in panels of 64
@@ -62,7 +63,8 @@ class OnyxSchedule(EdgeOptions):
     - ``persistent``: one launch runs all supersteps of a run, by as many blocks as are resident; a global barrier
       separates steps that depend on each other (``harness.lowering.cuda.persistent``). A superstep in which little
       moves then takes a few barriers instead of many launches. Supersteps over many edges have fewer threads, because
-      every step has the registers of the one that needs most. Edges must not be streamed.
+      every step has the registers of the one that needs most. Edges must not be streamed. The default (None) is to do
+      so on graphs of few edges, except for programs that need few launches a superstep.
 
     On both, ``edges`` and ``window_mb`` place all arrays with an element for every edge that kernels only read
     (:class:`harness.edge_places.EdgeOptions`).
