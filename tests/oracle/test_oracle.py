@@ -69,7 +69,7 @@ def name_of(value):
 @pytest.mark.full
 @pytest.mark.parametrize(("case", "algorithm", "features"), by_algorithm(), ids=name_of)
 def test_engines_agree_with_the_oracle_on_real_graphs(case, algorithm, features, record_property):
-    if "HARNESS_DATA" not in os.environ:
+    if not os.environ.get("HARNESS_DATA"):
         pytest.skip("HARNESS_DATA names no folder of real graphs")
     found = list(verdicts(algorithm, case.graph(), features, all_runs()))
     record_property("worst ratio", max((v.ratio for v in found if v.ratio is not None), default=0.0))
