@@ -61,8 +61,8 @@ def medians(
 ) -> dict[T, float]:
     """Return the median time of every way in interleaved rounds; after two, only ways that may be the fastest go on.
 
-    ``before``: the milliseconds of two single calls of each way; the second one of a long way is its first timing. One
-    pause of the system in them excludes no way.
+    ``before``: the milliseconds of two single calls of each way, of which the first may load kernels; the second one of
+    a long way is its first timing. A pause of the system in one of the two excludes no way.
     """
     calls = before or {}
     long = {way for way in calls if min(calls[way]) >= LONG_MS}

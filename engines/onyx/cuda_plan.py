@@ -36,7 +36,7 @@ def plan(
     policy: Policy = DEFAULT,
 ) -> CudaPlan | No:  # fmt: skip
     """Return the plan of a program on a CUDA device, or why it cannot run."""
-    lowered, given = LoweredProgram.of(program, masked=True), schedule.persistent
+    lowered, given = LoweredProgram.of(program, masked=True), schedule
     schedule = directed(schedule, lowered.program, features, facts, device, policy)
     reason = refused(lowered.program, schedule, facts, features)
     if reason:
@@ -50,8 +50,8 @@ def plan(
     planner = OnyxPlanner(setting, choices, messages, persistent=persistent, streams=streams)
     planner.plan_stages()
     reason = persist(planner.draft, choices) if resolved.persistent else ""
-    if reason and given is None:
-        return plan(program, replace(resolved, persistent=False), facts, features, device, policy)
+    if reason and given.persistent is None:  # the choice for few edges assumes a persistent kernel
+        return plan(program, given, facts, features, device, replace(policy, few_edges_cuda=0))
     if reason:
         return No(f"persistent=true: {reason}")
     pausing = pausing_of(setting, resolved, policy) if choices.pauses else None

@@ -70,10 +70,12 @@ class Policy:
     # Graphs of few edges on a GPU (engines.onyx.resolve.for_few_edges). Fitted on rome99, PGP, email-Enron, Luxembourg,
     # cnr-2000, a grid and two R-MAT graphs of 9 thousand to 5.6 million edges (BFS, SSSP, components, PageRank, label
     # propagation, manifold ranking, belief propagation, k-core; k = 1 to 64; 16 plans each; H100, 26 November 2026):
-    # the edges below which the choice applies; the in-degree from which vertices are not owned but edges are cut into
-    # tiles; edges times features from which a push along paths follows changes; and below which owners pull long rows
-    # of vertices of any degree. The results on these and other graphs are in docs/onyx-on-cuda.md.
+    # the edges below which the choice applies, and the most features; the in-degree from which vertices are not owned
+    # but edges are cut into tiles; edges times features from which a push along paths follows changes; and below which
+    # owners pull long rows of vertices of any degree, and paths where degrees are small. The results on these and other
+    # graphs are in docs/onyx-on-cuda.md.
     few_edges_cuda: int = 1 << 22
+    most_features: int = 64
     skewed_degree: int = 64
     followed_floats: int = 1 << 20
     owned_floats: int = 1 << 24

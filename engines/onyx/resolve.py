@@ -128,20 +128,22 @@ def for_few_edges(
     edges are visited, and one launch runs all supersteps. If degrees are small everywhere, owners of vertices pull.
     Otherwise a vertex with many edges would delay its owner, and tiles of edges are used: a push of extrema along
     paths, in which few vertices move at once, and a pull of everything else but sums of matrices, which need owners.
-    The measurements are in :class:`engines.onyx.policy.Policy`; sums of k x k matrices were not among them, and are
-    left as they are.
+    The measurements are in :class:`engines.onyx.policy.Policy`. What was not among them is left as it is: more than 64
+    features, sums of k x k matrices, and extrema along paths with many edges times features and small degrees.
     """
     given = (schedule.direction, schedule.change_driven, schedule.balance, schedule.persistent, schedule.dense_share)
     usual = schedule.feature_aware and schedule.fold and schedule.edges in (None, "resident")
     squares = any(isinstance(stage, EdgeReduce) and stage.message.shape == (K, K) for stage in program.stages)
-    few = graph.num_edges < policy.few_edges_cuda and not squares
+    few = graph.num_edges < policy.few_edges_cuda and features <= policy.most_features and not squares
     if any(option is not None for option in given) or not usual or not few:
         return schedule
-    work = graph.num_edges * features
+    work, paths = graph.num_edges * features, along_paths(program)
+    skewed = graph.max_in_degree >= policy.skewed_degree
+    if paths and not skewed and work >= policy.owned_floats:
+        return schedule
     all_edges = replace(schedule, direction="pull", change_driven=False, balance="warp", persistent=True)
-    paths = along_paths(program)
     owned = features >= policy.long_row and work < policy.owned_floats and not paths
-    if graph.max_in_degree < policy.skewed_degree or owned or sums_matrices(program):
+    if not skewed or owned or sums_matrices(program):
         return all_edges
     if paths:
         return replace(all_edges, direction="push", balance="edge", change_driven=work >= policy.followed_floats)
@@ -151,11 +153,13 @@ def for_few_edges(
 def few_launches(program: Program) -> bool:
     """Return whether a superstep needs few launches: one pass over the edges, none over the graph, and rare tests.
 
-    A tolerance is tested in every fourth superstep; without one, every superstep finds out whether a value moved.
+    A tolerance is tested in every fourth superstep. A program that settles without one finds out in every superstep
+    whether a value moved.
     """
     over_edges = [stage for stage in program.stages if isinstance(stage, EdgeReduce)]
     others = any(isinstance(stage, EdgeUpdate | GraphReduce) for stage in program.stages)
-    return len(over_edges) == 1 and not others and program.control.tolerance is not None
+    rare = program.control.tolerance is not None or not program.control.settles
+    return len(over_edges) == 1 and not others and rare
 
 
 def sums_matrices(program: Program) -> bool:

@@ -51,7 +51,7 @@ class OnyxSchedule(EdgeOptions):
     - ``rebuild``: as on the CPU; exact sums are also rebuilt while active sources have nearly all edges.
     - ``fold``: as on the CPU; a pull continues with the vertex steps if one owner has all in-edges (``balance=warp``).
     - ``direction``: a *push* adds to destinations atomically, 8 or 16 bytes at once if the GPU supports it (sm_90).
-      The default (None) is *pull*, but *push* for BFS and SSSP on graphs of few edges with hubs.
+      The default (None) is *pull*, but *push* for BFS and SSSP on graphs of few edges if a vertex has many of them.
     - ``balance``: *warp* shares the edges of 32 vertices among the lanes of a warp (push), or lets teams of a warp own
       a vertex, and a block a hub (pull): the thesis's balancing. *edge* cuts the edges into equal tiles regardless of
       the degrees: a hub does not delay other warps, and a pull processes 128 features and more in panels of 64
@@ -64,7 +64,7 @@ class OnyxSchedule(EdgeOptions):
       separates steps that depend on each other (``harness.lowering.cuda.persistent``). A superstep in which little
       moves then takes a few barriers instead of many launches. Supersteps over many edges have fewer threads, because
       every step has the registers of the one that needs most. Edges must not be streamed. The default (None) is to do
-      so on graphs of few edges, except for programs that need few launches a superstep.
+      so for most programs on graphs of few edges (``engines.onyx.resolve.for_few_edges``).
 
     On both, ``edges`` and ``window_mb`` place all arrays with an element for every edge that kernels only read
     (:class:`harness.edge_places.EdgeOptions`).

@@ -100,17 +100,18 @@ def test_kernels_that_need_a_whole_grid_are_refused():
 
 
 def test_few_edges_have_persistent_kernels_by_default_where_they_can():
-    program, graph = problem("pagerank")
-    facts = replace(graph.facts, num_edges=200_000, max_in_degree=DEFAULT.skewed_degree)
+    program, graph = problem("multimodal")
+    facts = replace(graph.facts, num_edges=4 * graph.num_vertices, max_in_degree=DEFAULT.skewed_degree - 1)
     engine = OnyxCudaEngine(OnyxSchedule())
-    found = {features: engine.plan(program, facts, features).schedule for features in (8, 128)}
-    assert {features: one.persistent for features, one in found.items()} == {8: True, 128: False}
-    # The other choices stay where the kernel cannot be persistent: 128 features are processed in panels.
-    assert [(one.direction, one.change_driven, one.balance) for one in found.values()] == [("pull", False, "edge")] * 2
+    found = {features: engine.plan(program, facts, features).schedule for features in (4, 64)}
+    assert {features: (one.persistent, one.change_driven) for features, one in found.items()} == {
+        4: (True, False),
+        64: (False, True),  # a row takes a whole warp
+    }
     engine.policy = replace(DEFAULT, few_edges_cuda=facts.num_edges)
-    assert engine.plan(program, facts, 8).schedule.persistent is False
+    assert engine.plan(program, facts, 4).schedule.persistent is False
     streamed = OnyxCudaEngine(OnyxSchedule(persistent=True, edges="streamed"))
-    assert "edges=resident" in streamed.plan(program, graph.facts, 8).reason
+    assert "edges=resident" in streamed.plan(program, graph.facts, 4).reason
 
 
 @pytest.mark.full

@@ -326,6 +326,9 @@ PULL, TILES = ("pull", False, "warp", True), ("pull", False, "edge", True)
         ("als", 8, 50_000, 64, ("pull", True, "warp", False)),  # of k x k
         ("bfs", 1, (1 << 22) - 1, 63, PULL),
         ("bfs", 1, 1 << 22, 63, ("pull", True, "warp", False)),
+        ("bfs", 64, 1 << 18, 63, ("pull", True, "warp", False)),
+        ("pagerank", 64, 1 << 18, 63, PULL),
+        ("pagerank", 65, 50_000, 63, ("pull", True, "warp", False)),
     ],
 )
 def test_choices_for_few_edges_on_a_gpu(algorithm, features, edges, max_in_degree, wanted):

@@ -163,7 +163,10 @@ def persistent_kernel(
 def _steps(
     launches: Sequence[Launch], measuring: Measuring, ping_pong: Mapping[str, str]
 ) -> tuple[list[Step], list[Step], list[Step]]:
-    """Return the steps of a superstep, and those that measure it: before and after these. They are numbered so."""
+    """Return the steps of a superstep, and those that measure it: before and after these.
+
+    Their numbers are those of the bounds: the superstep's launches, those before it, those after it.
+    """
     count, ahead = len(launches), len(measuring.ahead)
     in_order = [*measuring.ahead, *launches, *measuring.behind]
     numbers = [*range(count, count + ahead), *range(count), *range(count + ahead, len(in_order))]
