@@ -58,6 +58,7 @@ def directed(
     """Return the schedule with its direction, and whether it follows changes, filled in; ``program``: lowered.
 
     For graphs of few edges on a GPU ``balance`` and ``persistent`` are chosen with them (:func:`for_few_edges`).
+
     On the CPU changes are pushed if they travel along paths, so that few vertices move in a superstep: extrema of
     messages that are not simply a source's value (BFS, SSSP). BFS and SSSP with 1 and 8 features on Luxembourg, a grid
     and a Delaunay graph took 1.1 to 2.0 times as long when pulled (one thread, 25 November 2026). Components took 0.5
@@ -79,6 +80,7 @@ def follows(
     """Return whether changes are followed by default.
 
     They are, except on the CPU on graphs of few edges, if neither a direction nor a share of edges to follow is given.
+    For a GPU :func:`for_few_edges` decides first.
     """
     given = schedule.direction is not None or schedule.dense_share is not None
     resident = schedule.edges in (None, "resident")
