@@ -7,7 +7,7 @@
 __device__ inline Count mark(const EdgeId* offsets, const Id* neighbours, Id first, Id last, const bool* active, bool* dirty)
 {
     Count followed = 0;
-    per_edge<true, true>(offsets, neighbours, first, last, [&](Id u) { return active[u]; },
+    per_edge<true, true>(offsets, neighbours, first, last, Flagged{active, false},
                    [&](const Edge& edge, int count) {
                        if (lane_id() >= count) return;
                        if (!dirty[edge.other]) dirty[edge.other] = true;  // concurrent writes of the same value

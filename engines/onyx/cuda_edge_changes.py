@@ -77,7 +77,7 @@ class EdgeChanges:
             mark = f"if (run->sparse_rows({self.number})) "
             mark += f"mark(in_offsets, in_neighbours, first, last, active_{self.name}, {self.dirty});"
             signature = [("in_offsets", "offsets"), ("in_neighbours", "ids"), *signature]
-        names = {"active": f"active_{self.name}", "dirty": self.dirty, "resuming": self.kernels.or_resuming}
+        names = {"active": f"active_{self.name}", "dirty": self.dirty, "resuming": self.kernels.resuming}
         template = templates.MARK_ROWS.format(mark=mark, **names)
         builder = self.kernels.builder(f"mark_{self.name}", template, signature)
         builder.argument(f"active_{self.name}", "flag")
@@ -122,8 +122,8 @@ class EdgeChanges:
     def update(self, *, tiles: bool) -> CudaKernel:
         """Build the kernel of the new values of the edges of dirty rows, or of all edges if the dirty rows have most of
         them."""
-        test = f"dense || {self.dirty}[u]"
-        wanted, listed = f"[&](Id u) {{ return {test}; }}", f"[&](Id u, EdgeId) {{ return {test}; }}" if tiles else ""
+        wanted = templates.flagged(self.dirty, "dense")
+        listed = f"[&](Id u, EdgeId) {{ return dense || {self.dirty}[u]; }}" if tiles else ""
         builder = self._edges(self.name, self.kernels.depth_of_update(self.stage), wanted, listed, tiles=tiles)
         builder.root.line(f"const bool dense = !run->sparse_rows({self.number});")
         builder.comment("visit", self.stage)
@@ -158,7 +158,7 @@ class EdgeChanges:
     def commit(self, *, tiles: bool) -> CudaKernel:
         """Copy the values that moved from the second buffer, or swap the buffers if it holds everything."""
         flips, far = f"flips_{self.array}", f"far_{self.name}"
-        wanted = f"[&](Id u) {{ return {self.dirty}[u]; }}"
+        wanted = templates.flagged(self.dirty)
         listed = f"[&](Id u, EdgeId e) {{ return {self.dirty}[u] && {far}[e]; }}"
         builder = self._edges(f"commit_{self.name}", 1, wanted, listed, tiles=tiles, either=True)
         builder.argument(flips, "counts")

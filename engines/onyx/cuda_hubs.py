@@ -1,4 +1,4 @@
-"""Onyx on CUDA: the vertices of many in-edges, each of which a block owns in a pull."""
+"""Onyx on CUDA: the vertices of many in-edges, each of which a warp or a block owns in a pull."""
 
 from __future__ import annotations
 
@@ -15,17 +15,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Hubs(Pieces):
-    """The vertices of at least ``degree`` in-edges, sorted, uint32. ``sides``: of vertices that supersteps update."""
+class VerticesByDegree(Pieces):
+    """The vertices of at least ``least`` in-edges, and of at most ``most`` (None: no limit), sorted, uint32.
 
-    degree: int
+    ``name``: of the list, as kernels take it. ``sides``: of vertices that supersteps update.
+    """
+
+    name: str
+    least: int
+    most: int | None
     sides: tuple[Bounds, ...]
 
     def of(self, graph: Graph) -> Listed:
-        """Return the hubs."""
-        hubs = np.flatnonzero(graph.in_degrees >= self.degree).astype(np.uint32)
-        return Listed({"hubs": hubs}, by_side(hubs, self.sides))
+        """Return the vertices."""
+        degrees = graph.in_degrees
+        fits = degrees >= self.least if self.most is None else (degrees >= self.least) & (degrees <= self.most)
+        listed = np.flatnonzero(fits).astype(np.uint32)
+        return Listed({self.name: listed}, by_side(listed, self.sides))
+
+    def count(self, graph: GraphFacts) -> int:
+        """Return the number of the vertices."""
+        return graph.in_degrees.between(self.least, self.most)
 
     def nbytes(self, graph: GraphFacts) -> int:
-        """Return the bytes of the hubs."""
-        return 4 * graph.in_degrees.between(self.degree)
+        """Return the bytes of the list."""
+        return 4 * self.count(graph)

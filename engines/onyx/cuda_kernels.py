@@ -56,7 +56,7 @@ class Kernels:
         self.tracking = replace(setting.tracking, change_driven=False) if untracked else setting.tracking
         self.fused_next_superstep = None if self.tracking.change_driven else choices.fused_next_superstep
         self.idle = "!run->untracked" if untracked else "run->untracked" if self.pauses else ""
-        self.or_resuming = " || run->resuming" if choices.pauses else ""
+        self.resuming = "bool(run->resuming)" if choices.pauses else "false"
         self.pipeline, self.tiles = choices.pipeline, choices.tiles
         # Kernels with matrices or with features in a loop would spill, and pushes follow edges of single vertices.
         light = setting.feature_aware and not sums_matrices(self.program)
@@ -122,10 +122,9 @@ class Kernels:
             return EVERY, []
         dirty = f"dirty_{self.tracking.name(group)}"
         values = [f"changed_{name}" for name in self.tracking.of_graph(group)]
-        dense = "dense || " if group.edge_stages else "resuming || " if self.pauses else ""
-        tests = [f"{dense}{dirty}[v]", *(f"{value}[0]" for value in values)]
+        dense = ["dense"] if group.edge_stages else [self.resuming] if self.pauses else []
         signature = [(name, "flag") for name in (dirty, *values)]
-        return f"[&](Id v) {{ return {' || '.join(tests)}; }}", signature
+        return templates.flagged(dirty, *dense, *(f"{value}[0]" for value in values)), signature
 
     def make_stale(self, builder: CudaKernelBuilder, stage: EdgeReduce, block: str) -> None:
         """Flag the groups that read at ``v`` the result of ``stage``, so that they recompute it."""
@@ -148,8 +147,6 @@ class Kernels:
         name = self.tracking.name(group)
         wanted, flags = self.recompute_test(group)
         builder = self.builder(name, templates.vertices(wanted, ahead=self.scans_ahead), [*RANGE, *flags])
-        if flags and self.pauses:
-            builder.root.line("const bool resuming = run->resuming;")
         builder.bind("v", "vertex", "v")
         for step in group.vertex_steps:
             builder.comment("vertex", step)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Literal
 from engines.onyx.cuda_choices import doubled_vertices, setting_of, thresholds_of
 from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges, order_of
 from engines.onyx.cuda_fused_next_superstep import last_reader, reduces_alone, update_and_reduce
-from engines.onyx.cuda_hubs import Hubs
+from engines.onyx.cuda_hubs import VerticesByDegree
 from engines.onyx.cuda_persistent import persist
-from engines.onyx.cuda_pull import PullKernels
+from engines.onyx.cuda_pull import PullKernels, whole_warp
 from engines.onyx.cuda_push import PushKernels
 from engines.onyx.cuda_tracking_policy import pausing_of
 from engines.onyx.policy import DEFAULT, Policy, teams_of_vertex
 from engines.onyx.resolve import directed, resolve, sums_matrices
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven
-from harness.api.cuda import LoweredProgram, Over, PlanDraft, refusal, table, work
+from harness.api.cuda import LoweredProgram, Over, PlanDraft, made_at_sources, refusal, table, work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,6 +42,8 @@ def plan(
     if reason:
         return No(reason)
     resolved = resolve(schedule, lowered.program, features, facts, device, policy)
+    if makes_messages(schedule, facts, features, policy):
+        lowered = replace(lowered, program=made_at_sources(lowered.program))
     forms = change_driven(lowered.program) if schedule.change_driven and schedule.direction == "push" else ()
     assert not isinstance(forms, str), forms
     setting, choices = setting_of(lowered, resolved, facts, features, forms, policy)
@@ -51,11 +53,17 @@ def plan(
     planner.plan_stages()
     reason = persist(planner.draft, choices) if resolved.persistent else ""
     if reason and given.persistent is None:  # the choice for few edges assumes a persistent kernel
-        return plan(program, given, facts, features, device, replace(policy, few_edges_cuda=0))
+        return plan(program, given, facts, features, device, replace(policy, measured_edges=0))
     if reason:
         return No(f"persistent=true: {reason}")
     pausing = pausing_of(setting, resolved, policy) if choices.pauses else None
     return planner.draft.finish(resolved, FOLDER, thresholds_of(resolved, policy), tracking_policy=pausing)
+
+
+def makes_messages(schedule: OnyxSchedule, facts: GraphFacts, features: int, policy: Policy) -> bool:
+    """Return whether sources make their messages once, and not once for each of their edges."""
+    visits_all = schedule.direction == "pull" and not schedule.change_driven
+    return visits_all and facts.average_degree >= policy.made_degree + policy.made_degree_of_feature * features
 
 
 def refused(program: Program, schedule: OnyxSchedule, facts: GraphFacts, features: int) -> str:
@@ -189,18 +197,35 @@ class OnyxPlanner:
         self, kernels: PullKernels, group: FoldGroup, doubled: tuple[str, ...], swaps: tuple[str, ...] = (), *,
         dirty_only: bool = False,
     ) -> None:  # fmt: skip
-        """Plan the hubs first, by blocks, then all other vertices by owners of a few teams."""
-        share = self._share(group)
-        blocks_own_hubs = self.facts.max_in_degree >= self.hub and self._joins(group) and not self.streams
-        hub = self.hub if blocks_own_hubs else 0
+        """Plan the hubs first, by blocks, then the middle vertices, by warps, then others, by owners of a few teams."""
+        share, many = self._share(group), 0
         apart = f"{self.tracking.name(group)}{'_untracked' * bool(kernels.untracked)}"
-        if hub:
-            kernel = kernels.gather_hubs(group, doubled, dirty_only=dirty_only)
-            hubs = Hubs(hub, self.setting.sides)
-            self.draft.add(kernel, hubs, self.setting.block, most="some", apart=apart)
-            self.draft.own(table("hubs", self.facts.in_degrees.between(hub), hubs))
-        kernel = kernels.gather(group, share, doubled, hub=hub, dirty_only=dirty_only)
+        for listed, of_each in self._listed(group, share):
+            kernel = kernels.gather_listed(group, listed.name, doubled, dirty_only=dirty_only)
+            self.draft.add(kernel, listed, of_each, most="some", apart=apart)
+            self.draft.own(table(listed.name, listed.count(self.facts), listed))
+            many = listed.least
+        kernel = kernels.gather(group, share, doubled, many=many, dirty_only=dirty_only)
         self._add_gather(kernels, kernel, share, swaps, apart)
+
+    def _listed(self, group: FoldGroup, share: int) -> list[tuple[VerticesByDegree, int]]:
+        """Return the lists of vertices of many in-edges, the most first, each with the threads that own a vertex."""
+        if self.streams or not self._joins(group):
+            return []
+        found, sides, most = [], self.setting.sides, None
+        if self.facts.max_in_degree >= self.hub:
+            found.append((VerticesByDegree("hubs", self.hub, None, sides), self.setting.block))
+            most = self.hub - 1
+        least = self.policy.middle_edges * share
+        middle = VerticesByDegree("middle", least, most, sides)
+        uneven = self.setting.feature_aware and share * self.policy.fewest_owners <= whole_warp(self.team.teams)
+        if (
+            uneven
+            and least < self.hub
+            and middle.count(self.facts) * least >= self.policy.middle_share * self.facts.num_edges
+        ):
+            found.append((middle, 32))
+        return found
 
     @property
     def hub(self) -> int:

@@ -16,24 +16,30 @@ if TYPE_CHECKING:
     from harness.api.cuda import CudaKernel, CudaKernelBuilder
 
 OPERATION = {"sum": "Add", "min": "Min", "max": "Max"}
+OWNERS = {"middle": "teams", "hubs": "block"}  # of the vertices of a list
+
+
+def whole_warp(teams: int) -> int:
+    """Return the number of the ``teams`` of a warp that combine their values: the largest power of two."""
+    return 1 << (teams.bit_length() - 1)
 
 
 class PullKernels(Kernels):
     """Builds the kernels of a plan that pulls."""
 
     def gather(
-        self, group: FoldGroup, share: int, doubled: tuple[str, ...], *, hub: int = 0, dirty_only: bool = False
+        self, group: FoldGroup, share: int, doubled: tuple[str, ...], *, many: int = 0, dirty_only: bool = False
     ) -> CudaKernel:
         """Build the kernel in which the owners of a vertex, ``share`` teams, gather over its in-edges and run its
         vertex steps.
 
-        ``hub``: vertices of at least this many in-edges are left to :meth:`gather_hubs`; 0: none are. ``dirty_only``:
-        another kernel gathers in supersteps that recompute everything.
+        ``many``: vertices of at least this many in-edges are left to :meth:`gather_listed`; 0: none are.
+        ``dirty_only``: another kernel gathers in supersteps that recompute everything.
         """
         rounds = self.rounds
         name, across = self.tracking.name(group), f"across_teams<{share}" if share > 1 else ""
         ahead = str(self.scans_ahead).lower()
-        constants = f"{share}, {self._depth_of_owner(group, share)}, {rounds}, {ahead}, {hub}"
+        constants = f"{share}, {self._depth_of_owner(group, share)}, {rounds}, {ahead}, {many}"
         mapped = f"gather<{constants}>", "in_offsets, in_neighbours"
         builder = self._gathering(f"{name}_dirty" if dirty_only else name, group, mapped, across, doubled)
         if self.tracking.change_driven:
@@ -55,13 +61,15 @@ class PullKernels(Kernels):
         long_rows = self.setting.team.teams == 1 and self.choices.small_degrees
         return self.choices.policy.rounds if long_rows and not self.tracking.change_driven else 0
 
-    def gather_hubs(self, group: FoldGroup, doubled: tuple[str, ...], *, dirty_only: bool = False) -> CudaKernel:
-        """Build the same kernel for the table ``hubs``, each of which a block owns."""
-        share = 1 << (self.setting.team.teams.bit_length() - 1)
+    def gather_listed(
+        self, group: FoldGroup, listed: str, doubled: tuple[str, ...], *, dirty_only: bool = False
+    ) -> CudaKernel:
+        """Build the same kernel for a table of vertices: *middle* ones, which a warp owns, or *hubs*, a block."""
+        share = whole_warp(self.setting.team.teams)
         constants = f"{share}, {self.depth(group)}, {str(self.scans_ahead).lower()}"
-        mapped = f"gather_hubs<{constants}>", "hubs, in_offsets, in_neighbours"
-        across, name = f"across_block<{share}", f"{self.tracking.name(group)}_hubs"
-        builder = self._gathering(name, group, mapped, across, doubled, [("hubs", "ids")])
+        mapped = f"gather_{listed}<{constants}>", f"{listed}, in_offsets, in_neighbours"
+        across, name = f"across_{OWNERS[listed]}<{share}", f"{self.tracking.name(group)}_{listed}"
+        builder = self._gathering(name, group, mapped, across, doubled, [(listed, "ids")])
         return builder.finish(unless=self._unless(group, dirty_only=dirty_only))
 
     def _depth_of_owner(self, group: FoldGroup, share: int) -> int:
@@ -147,7 +155,7 @@ class PullKernels(Kernels):
         name = self.tracking.name(group)
         names = {"number": self.number(group), "active": f"active_{name}", "dirty": f"dirty_{name}"}
         signature = [("out_offsets", "offsets"), ("out_neighbours", "ids"), *templates.RANGE]
-        template = templates.MARK.format(**names, resuming=self.or_resuming)
+        template = templates.MARK.format(**names, resuming=self.resuming)
         builder = self.builder(f"mark_{name}", template, signature)
         builder.argument(names["active"], "flag")
         builder.argument(names["dirty"], "flag")

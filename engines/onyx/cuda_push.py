@@ -72,7 +72,7 @@ class PushKernels(Kernels):
     def collect(self, stage: EdgeReduce) -> CudaKernel:
         """Add the sums of changes to the accumulators of the vertices that they have reached."""
         flags = [f"dirty_{self.tracking.name(reader)}" for reader in self.tracking.stale_groups(stage.into)]
-        wanted = f"[&](Id v) {{ return {flags[0]}[v]; }}" if flags else EVERY  # a change sets all of them
+        wanted = templates.flagged(flags[0]) if flags else EVERY  # a change sets all of them
         template = templates.vertices(wanted)
         signature = [*templates.RANGE, *((flag, "flag") for flag in flags[:1])]
         builder = self.builder(f"collect_{stage.into}", template, signature)

@@ -43,9 +43,10 @@ class SentEdges:
     def tests(self, group: FoldGroup, *, tiles: bool) -> tuple[str, str]:
         """Return the tests of a source and of an edge; the latter is empty if the source's suffices."""
         active, rows, moved = self.flags(group)
-        of_source = [f"{flag}[u]" for flag in active]
-        wanted = f"[&](Id u) {{ return {' || '.join([*of_source, *(f'{flag}[u]' for flag in rows)])}; }}"
-        listed = f"[&](Id u, EdgeId e) {{ return {' || '.join([*of_source, *(f'{flag}[e]' for flag in moved)])}; }}"
+        of_rows, of_edges = [f"{flag}[u]" for flag in (*active, *rows)], [f"{flag}[e]" for flag in moved]
+        one = len(of_rows) == 1
+        wanted = templates.flagged(*active, *rows) if one else f"[&](Id u) {{ return {' || '.join(of_rows)}; }}"
+        listed = f"[&](Id u, EdgeId e) {{ return {' || '.join([*of_rows[: len(active)], *of_edges])}; }}"
         return wanted, listed if tiles or self.tracking.edges(group) else ""
 
     def note(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
@@ -76,7 +77,7 @@ class SentEdges:
         """Build the kernel that stores the present values of edges that moved as propagated, or of all when everything
         was sent."""
         name, kernels = self.tracking.name(group), self.kernels
-        wanted = f"[&](Id u) {{ return run->rebuilding || rows_{name}[u]; }}"
+        wanted = templates.flagged(f"rows_{name}", "bool(run->rebuilding)")
         listed = f"[&](Id, EdgeId e) {{ return run->rebuilding || moved_{name}[e]; }}"
         stem = f"sent_edges_{name}{'_tiles' if tiles else ''}"
         builder = kernels.edges(stem, "csr", kernels.depth(group), wanted=wanted, listed=listed, tiles=tiles)

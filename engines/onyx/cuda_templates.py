@@ -61,14 +61,14 @@ SEGMENTS = """
 MARK = """
     @kernel
     if (run->sparse({number})) followed = mark(out_offsets, out_neighbours, first, last, {active}, {dirty});
-    vertexmap<true>(team, first, last, [&](Id u) {{ return {active}[u]{resuming}; }}, [&](Id u) {{
+    vertexmap<true>(team, first, last, Flagged{{{active}, {resuming}}}, [&](Id u) {{
         @source
         {active}[u] = false;
     }});
 """
 SENT = """
     @kernel
-    vertexmap(team, first, last, [&](Id u) {{ return {active}[u] || run->rebuilding; }}, [&](Id u) {{
+    vertexmap(team, first, last, Flagged{{{active}, bool(run->rebuilding)}}, [&](Id u) {{
         @source
         {active}[u] = false;
     }});
@@ -79,19 +79,19 @@ COMMIT = """
         if (blockIdx.x == 0 && threadIdx.x == 0) {{ {flip} }}
         return;
     }}
-    vertexmap<true>(team, first, last, [&](Id v) {{ return {fresh}[v]; }}, [&](Id v) {{
+    vertexmap<true>(team, first, last, Flagged{{{fresh}, false}}, [&](Id v) {{
         @vertex
         {fresh}[v] = false;
     }});
 """
 FORGET = """
     @kernel
-    vertexmap(team, first, last, [&](Id u) {{ return {rows}[u]; }}, [&](Id u) {{ {rows}[u] = false; }});
+    vertexmap(team, first, last, Flagged{{{rows}, false}}, [&](Id u) {{ {rows}[u] = false; }});
 """
 MARK_ROWS = """
     @kernel
     {mark}
-    vertexmap(team, first, last, [&](Id u) {{ return {active}[u]{resuming}; }}, [&](Id u) {{
+    vertexmap(team, first, last, Flagged{{{active}, {resuming}}}, [&](Id u) {{
         @source
         {dirty}[u] = true;
         {active}[u] = false;
@@ -130,6 +130,11 @@ CHOSEN = """\
 def fetch(row: str, other: str, more: str = "") -> str:
     """Return the lambda that reads the operands of an edge; ``more``: parameters after the usual ones."""
     return FETCH.format(row=row, other=other, more=more)
+
+
+def flagged(flags: str, *every: str) -> str:
+    """Return the test of vertices by an array of flags; all are wanted if one of the conditions ``every`` holds."""
+    return f"Flagged{{{flags}, {' || '.join(every) or 'false'}}}"
 
 
 def vertices(wanted: str, *, ahead: bool = False) -> str:

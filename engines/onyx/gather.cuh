@@ -1,5 +1,5 @@
 // Pull with balance=warp: SHARE teams of a warp own a vertex, gather over its in-edges, and continue with its vertex
-// steps. A block owns a hub.
+// steps. A warp owns a vertex of the middle list, and a block a hub.
 #pragma once
 
 #include "vertexmap.cuh"
@@ -128,10 +128,10 @@ __device__ inline void owners_of_wanted(const Team& team, Id first, Id last, Wan
 }
 
 // For the wanted vertices: start(v); visit(got, u, v, e) for each team's share of its in-edges; join() sums the values
-// of the teams; finish(v) by one team. Vertices of HUB edges or more are left to gather_hubs; HUB = 0: none are. The
-// vertices of ROUNDS rounds of a block are consecutive, and the grid has as many blocks as that takes. ROUNDS = 0:
+// of the teams; finish(v) by one team. Vertices of MANY edges or more are left to gather_middle and gather_hubs;
+// MANY = 0: none are. The vertices of ROUNDS rounds of a block are consecutive, and the grid has as many blocks as that takes. ROUNDS = 0:
 // their stride is the whole grid, which may have any number of blocks. AHEAD: as in wanted_chunks.
-template <int SHARE, int DEPTH, int ROUNDS, bool AHEAD, EdgeId HUB,
+template <int SHARE, int DEPTH, int ROUNDS, bool AHEAD, EdgeId MANY,
           class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
 __device__ inline void gather(const Team& team, const EdgeId* offsets, const Id* neighbours, Id first, Id last,
                               Wanted wanted, Start start, Fetch fetch, Visit visit, Join join, Finish finish)
@@ -141,7 +141,7 @@ __device__ inline void gather(const Team& team, const EdgeId* offsets, const Id*
     const int part = team.number % SHARE;
     const auto owned = [&](Id v) {
         const EdgeId edge = offsets[v], end = offsets[v + 1];
-        if (HUB && end - edge >= HUB) return;
+        if (MANY && end - edge >= MANY) return;
         start(v);
         visit_edges<SHARE, DEPTH>(v, edge + part, end, neighbours, fetch, visit);
         join();
@@ -159,6 +159,42 @@ __device__ inline void gather(const Team& team, const EdgeId* offsets, const Id*
     }
 }
 
+// Call owned(v) for the wanted ones of `listed`, in a warp or a block; `step` of these take one each at a time, and
+// this is number `owner`.
+template <bool AHEAD, class Wanted, class Owned>
+__device__ inline void owners_of_listed(const Id* listed, Id first, Id last, Id owner, Id step, Wanted wanted,
+                                        Owned owned)
+{
+    for (Id i = first + owner; i < last; i += step) {
+        if (AHEAD && !wants_every<Wanted>) {  // the flags of 32 vertices at once, as in wanted_chunks
+            const Id next = i + lane_id() * step;
+            if (!__any_sync(WARP, next < last && wanted(listed[next]))) {
+                i += 31 * step;
+                continue;
+            }
+        }
+        const bool flag = wanted(listed[i]);
+        if (!wants_every<Wanted>) __syncwarp();  // owned(v) clears the flag, which all lanes have read
+        if (flag) owned(listed[i]);
+    }
+}
+
+// Do the same for the wanted ones of `middle`, by one warp each: its first SHARE teams gather.
+template <int SHARE, int DEPTH, bool AHEAD,
+          class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
+__device__ inline void gather_middle(const Team& team, const Id* middle, const EdgeId* offsets, const Id* neighbours,
+                                     Id first, Id last, Wanted wanted, Start start, Fetch fetch, Visit visit, Join join,
+                                     Finish finish)
+{
+    owners_of_listed<AHEAD>(middle, first, last, warp_of_grid(), warps_of_grid(), wanted, [&](Id v) {
+        if (team.number >= SHARE) return;  // spare lanes have no memory for the results
+        start(v);
+        visit_edges<SHARE, DEPTH>(v, offsets[v] + team.number, offsets[v + 1], neighbours, fetch, visit);
+        join();
+        if (team.number == 0) finish(v);
+    });
+}
+
 // Do the same for the wanted ones of `hubs`, by one block each: the first SHARE teams of its warps gather.
 template <int SHARE, int DEPTH, bool AHEAD,
           class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
@@ -168,20 +204,11 @@ __device__ inline void gather_hubs(const Team& team, const Id* hubs, const EdgeI
 {
     constexpr int STRIDE = BLOCK / 32 * SHARE;
     const int part = threadIdx.x / 32 * SHARE + team.number;
-    for (Id i = first + blockIdx.x; i < last; i += gridDim.x) {
-        if (AHEAD && !wants_every<Wanted>) {  // the flags of 32 hubs at once, as in wanted_chunks
-            const Id next = i + lane_id() * gridDim.x;
-            if (!__any_sync(WARP, next < last && wanted(hubs[next]))) {
-                i += 31 * gridDim.x;
-                continue;
-            }
-        }
-        const Id v = hubs[i];
-        if (!wanted(v)) continue;  // all threads have read the flag before join() ends; it is cleared after join()
+    owners_of_listed<AHEAD>(hubs, first, last, blockIdx.x, gridDim.x, wanted, [&](Id v) {
         const EdgeId end = offsets[v + 1];
         if (team.number < SHARE) start(v);  // spare lanes have no memory for the results
         if (team.number < SHARE) visit_edges<STRIDE, DEPTH>(v, offsets[v] + part, end, neighbours, fetch, visit);
-        join();
+        join();  // all warps of the block have read the flag before it ends; finish(v) clears it
         if (part == 0 && team.number == 0) finish(v);
-    }
+    });
 }

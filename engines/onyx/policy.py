@@ -46,6 +46,13 @@ class Policy:
     # Owners of vertices. In-edges, per team that would own a vertex, from which a block owns it: for rows, for matrices
     # (64 to 512 compared on R-MAT graphs of the sizes of social networks, k = 4, H200, 22 November 2026: the fastest).
     hub_edges: tuple[int, int] = (256, 64)
+    # The same from which a warp owns it; how many owners of other vertices a warp must have for that; and the share of
+    # the edges that such vertices must have, at least. Label propagation, k = 4, persistent, with and without: cnr-2000
+    # 8.4 and 13.6 ms, R-MAT 19 3.7 and 6.9 ms, R-MAT 21 7.9 and 10.4 ms; from 16 or 64 edges on 0.84 to 1.1 times as
+    # long as from 32 (H100, 26 November 2026). Other shares were not tried.
+    middle_edges: int = 32
+    fewest_owners: int = 4
+    middle_share: float = 0.03
     edges_of_team: int = 8  # in-edges, on average, for each team that shares a vertex
     most_joined: int = 64  # floats of a lane that the teams of a vertex combine, at most
     # Bytes of a vertex's neighbours from which a launch is not limited to the resident blocks. Label propagation,
@@ -57,6 +64,14 @@ class Policy:
     # numbers are not on record.
     rounds: int = 4
 
+    # Messages that read several properties of their source and nothing else are made once per source if all edges are
+    # visited: the least average degree, without features and for each of them. A row is then stored and read for each
+    # vertex, and a number less is read for each edge. PageRank, 2 to 33 million edges, made and not: degree 15.5: k = 1
+    # 5.06 and 8.5 ms, k = 16 11.0 and 12.6 ms; degree 6: k = 1 1.23 and 1.82 ms, k = 4 4.15 and 5.97 ms; degree 3.6:
+    # k = 1 2.35 and 1.98 ms, k = 4 9.3 and 7.0 ms (H100, 26 November 2026).
+    made_degree: float = 4
+    made_degree_of_feature: float = 0.125
+
     # Tiles of edges.
     tile: int = 2048  # edges that a block stages at once
     fewest_edges: int = 4  # of a team's run of segments
@@ -67,18 +82,21 @@ class Policy:
     # that vertices with out-edges are skipped has a part in it). Other numbers are not on record.
     blocks_of_reduction: int = 1024
 
-    # Graphs of few edges on a GPU (engines.onyx.resolve.for_few_edges). Fitted on rome99, PGP, email-Enron, Luxembourg,
-    # cnr-2000, a grid and two R-MAT graphs of 9 thousand to 5.6 million edges (BFS, SSSP, components, PageRank, label
-    # propagation, manifold ranking, belief propagation, k-core; k = 1 to 64; 16 plans each; H100, 26 November 2026):
-    # the edges below which the choice applies, and the most features; the in-degree from which vertices are not owned
-    # but edges are cut into tiles; edges times features from which a push along paths follows changes; and below which
-    # owners pull long rows of vertices of any degree, and paths where degrees are small. The results on these and other
-    # graphs are in docs/onyx-on-cuda.md.
-    few_edges_cuda: int = 1 << 22
-    most_features: int = 64
+    # Cold runs on a GPU (engines.onyx.resolve.measured_choice): the edges below which graphs were measured, and the
+    # most features; the in-degree from which degrees differ; the edges from which a graph is large; the features of a
+    # short row; edges times features from which long rows of differing degrees are cut into tiles, and launches are
+    # better; the features from which sums often move in a small part of a graph, and paths of differing degrees are
+    # pulled; the edges from which these are pushed. Fitted on rome99, PGP, email-Enron, Luxembourg, cnr-2000, grids,
+    # Delaunay and R-MAT graphs of 9 thousand to 32 million edges (H100, 26 November 2026); the results on these and
+    # other graphs are in docs/onyx-on-cuda.md.
+    measured_edges: int = 1 << 25
+    measured_features: int = 64
     skewed_degree: int = 64
-    followed_floats: int = 1 << 20
-    owned_floats: int = 1 << 24
+    large_graph: int = 1 << 22
+    short_row: int = 8
+    owned_floats: int = 1 << 25
+    local_features: int = 4
+    pushed_edges: int = 1 << 20
     # Threads of a persistent kernel that must fit on a multiprocessor: with one feature; with several; with long rows,
     # updates of edges or sums of matrices. The most for which kernels of the built-in algorithms do not spill.
     threads_at_once: tuple[int, int, int] = (1024, 768, 512)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engines.onyx.estimates import following_share
 from engines.onyx.policy import DEFAULT, Policy, small_degrees
-from harness.api import EdgeReduce, EdgeUpdate, GraphReduce, K, change_driven
+from harness.api import EdgeReduce, EdgeUpdate, K, change_driven
 
 FLOAT = 4  # bytes
 
@@ -57,7 +57,7 @@ def directed(
 ) -> OnyxSchedule:
     """Return the schedule with its direction, and whether it follows changes, filled in; ``program``: lowered.
 
-    For graphs of few edges on a GPU ``balance`` and ``persistent`` are chosen with them (:func:`for_few_edges`).
+    On a GPU ``balance`` and ``persistent`` are chosen with them for most graphs (:func:`measured_choice`).
 
     On the CPU changes are pushed if they travel along paths, so that few vertices move in a superstep: extrema of
     messages that are not simply a source's value (BFS, SSSP). BFS and SSSP with 1 and 8 features on Luxembourg, a grid
@@ -65,7 +65,7 @@ def directed(
     to 1.5 times as long.
     """
     if device.kind == "cuda":
-        schedule = for_few_edges(schedule, program, features, graph, policy)
+        schedule = measured_choice(schedule, program, features, graph, policy)
     if schedule.change_driven is None:
         schedule = replace(schedule, change_driven=follows(schedule, features, graph, device, policy))
     if schedule.direction is not None:
@@ -80,7 +80,7 @@ def follows(
     """Return whether changes are followed by default.
 
     They are, except on the CPU on graphs of few edges, if neither a direction nor a share of edges to follow is given.
-    For a GPU :func:`for_few_edges` decides first.
+    For a GPU :func:`measured_choice` decides first.
     """
     given = schedule.direction is not None or schedule.dense_share is not None
     resident = schedule.edges in (None, "resident")
@@ -121,47 +121,47 @@ def default_balance(schedule: OnyxSchedule, program: Program, graph: GraphFacts,
     return "edge" if schedule.direction == "push" or not small_degrees(graph, policy) else "warp"
 
 
-def for_few_edges(
+def measured_choice(
     schedule: OnyxSchedule, program: Program, features: int, graph: GraphFacts, policy: Policy
 ) -> OnyxSchedule:
-    """Return the schedule for a graph of few edges on a GPU; unchanged for other graphs, and if an option is given.
+    """Return the schedule that was fastest on measured graphs of this kind; unchanged if an option is given.
 
-    A superstep over few edges takes about as long as its launches, and following changes needs more of them. So all
-    edges are visited, and one launch runs all supersteps. If degrees are small everywhere, owners of vertices pull.
-    Otherwise a vertex with many edges would delay its owner, and tiles of edges are used: a push of extrema along
-    paths, in which few vertices move at once, and a pull of everything else but sums of matrices, which need owners.
-    The measurements are in :class:`engines.onyx.policy.Policy`. What was not among them is left as it is: more than 64
-    features, sums of k x k matrices, and extrema along paths with many edges times features and small degrees.
+    In most cold runs all edges are visited: following changes takes more launches, and most vertices move. One launch
+    runs all supersteps, because a superstep often takes about as long as its launches. What differs is who reads the
+    edges of a vertex. Owners pull, and warps and blocks own vertices of many edges; tiles of edges are better if rows
+    are long, degrees differ and there is much work, and if edges are updated and degrees differ. BFS and SSSP, in which
+    few vertices move at once, push and follow changes from a number of edges on.
+
+    The measurements are in :class:`engines.onyx.policy.Policy`. What was not among them is left as it is: more edges or
+    features, sums of k x k matrices, and runs whose edges are not resident. So are sums of several features that settle
+    within a tolerance on large graphs of small degrees: visiting all edges took 0.6 to 2.7 times as long.
     """
     given = (schedule.direction, schedule.change_driven, schedule.balance, schedule.persistent, schedule.dense_share)
     usual = schedule.feature_aware and schedule.fold and schedule.edges in (None, "resident")
     squares = any(isinstance(stage, EdgeReduce) and stage.message.shape == (K, K) for stage in program.stages)
-    few = graph.num_edges < policy.few_edges_cuda and features <= policy.most_features and not squares
-    if any(option is not None for option in given) or not usual or not few:
+    measured = graph.num_edges < policy.measured_edges and features <= policy.measured_features and not squares
+    if any(option is not None for option in given) or not usual or not measured:
         return schedule
-    work, paths = graph.num_edges * features, along_paths(program)
-    skewed = graph.max_in_degree >= policy.skewed_degree
-    if paths and not skewed and work >= policy.owned_floats:
+    floats, large = graph.num_edges * features, graph.num_edges >= policy.large_graph
+    skewed, paths = graph.max_in_degree >= policy.skewed_degree, along_paths(program)
+    if paths and pushes_paths(graph, features, skewed, policy):
+        balance = "edge" if skewed else "warp"
+        return replace(schedule, direction="push", change_driven=True, balance=balance, persistent=True)
+    if large and not skewed and features >= policy.local_features and program.control.tolerance is not None:
         return schedule
-    all_edges = replace(schedule, direction="pull", change_driven=False, balance="warp", persistent=True)
-    owned = features >= policy.long_row and work < policy.owned_floats and not paths
-    if not skewed or owned or sums_matrices(program):
-        return all_edges
-    if paths:
-        return replace(all_edges, direction="push", balance="edge", change_driven=work >= policy.followed_floats)
-    return replace(all_edges, balance="edge", persistent=not few_launches(program))
+    short = features <= policy.short_row or floats < policy.owned_floats
+    updates = any(isinstance(stage, EdgeUpdate) for stage in program.stages)
+    tiled = skewed and (updates or not short) and not sums_matrices(program)
+    return replace(
+        schedule, direction="pull", change_driven=False, balance="edge" if tiled else "warp", persistent=short or skewed
+    )
 
 
-def few_launches(program: Program) -> bool:
-    """Return whether a superstep needs few launches: one pass over the edges, none over the graph, and rare tests.
-
-    A tolerance is tested in every fourth superstep. A program that settles without one finds out in every superstep
-    whether a value moved.
-    """
-    over_edges = [stage for stage in program.stages if isinstance(stage, EdgeReduce)]
-    others = any(isinstance(stage, EdgeUpdate | GraphReduce) for stage in program.stages)
-    rare = program.control.tolerance is not None or not program.control.settles
-    return len(over_edges) == 1 and not others and rare
+def pushes_paths(graph: GraphFacts, features: int, skewed: bool, policy: Policy) -> bool:
+    """Return whether extrema along paths are pushed on a GPU, and not pulled from all edges."""
+    if skewed:
+        return features < policy.local_features and graph.num_edges >= policy.pushed_edges
+    return graph.num_edges >= policy.large_graph
 
 
 def sums_matrices(program: Program) -> bool:

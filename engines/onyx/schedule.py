@@ -41,8 +41,8 @@ class OnyxSchedule(EdgeOptions):
 
     - ``feature_aware``: consecutive lanes of a team hold consecutive features of one edge or vertex, and each lane
       loads ``vector_width`` of them at once (FA, fig. 5.1). If off, a thread loops over all features (NFA).
-    - ``change_driven``: as on the CPU; the default is to follow changes, except on graphs of few edges
-      (``engines.onyx.resolve.for_few_edges``, which also chooses ``direction``, ``balance`` and ``persistent`` there).
+    - ``change_driven``: as on the CPU; for most graphs the default is to visit all edges
+      (``engines.onyx.resolve.measured_choice``, which also chooses ``direction``, ``balance`` and ``persistent``).
       The device decides the frontier of every superstep: a pull whose active sources have more than ``dense_share`` of
       all edges recomputes everything. An update of edges visits the dirty rows of sources, or all rows if the dirty
       ones have more than half of the edges (or ``dense_share``, if that is more).
@@ -51,20 +51,21 @@ class OnyxSchedule(EdgeOptions):
     - ``rebuild``: as on the CPU; exact sums are also rebuilt while active sources have nearly all edges.
     - ``fold``: as on the CPU; a pull continues with the vertex steps if one owner has all in-edges (``balance=warp``).
     - ``direction``: a *push* adds to destinations atomically, 8 or 16 bytes at once if the GPU supports it (sm_90).
-      The default (None) is *pull*, but *push* for BFS and SSSP on graphs of few edges if a vertex has many of them.
+      The default (None) is *pull*, but *push* for BFS and SSSP on large graphs.
     - ``balance``: *warp* shares the edges of 32 vertices among the lanes of a warp (push), or lets teams of a warp own
-      a vertex, and a block a hub (pull): the thesis's balancing. *edge* cuts the edges into equal tiles regardless of
-      the degrees: a hub does not delay other warps, and a pull processes 128 features and more in panels of 64
-      (``engines.onyx.cuda_panels``). The default (None) is *edge*, but *warp* if a thread loops over features, if
-      matrices are summed, or if vertices that pull have few edges.
+      a vertex, a whole warp one of more edges, and a block a hub (pull): the thesis's balancing. *edge* cuts the edges
+      into equal tiles regardless of the degrees: a hub does not delay other warps, and a pull processes 128 features
+      and more in panels of 64 (``engines.onyx.cuda_panels``). The default (None) is chosen with ``change_driven``; for
+      other graphs it is *edge*, but *warp* if a thread loops over features, if matrices are summed, or if vertices that
+      pull have few edges.
     - ``pipeline``: the next edges are searched and fetched during the computation on the present ones (fig. 5.3).
     - ``block_size``: threads of a block.
 
     - ``persistent``: one launch runs all supersteps of a run, by as many blocks as are resident; a global barrier
       separates steps that depend on each other (``harness.lowering.cuda.persistent``). A superstep in which little
       moves then takes a few barriers instead of many launches. Supersteps over many edges have fewer threads, because
-      every step has the registers of the one that needs most. Edges must not be streamed. The default (None) is to do
-      so for most programs on graphs of few edges (``engines.onyx.resolve.for_few_edges``).
+      every step has the registers of the one that needs most. Edges must not be streamed. The default (None) is chosen
+      with ``change_driven``, and false for other graphs.
 
     On both, ``edges`` and ``window_mb`` place all arrays with an element for every edge that kernels only read
     (:class:`harness.edge_places.EdgeOptions`).

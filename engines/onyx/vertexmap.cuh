@@ -16,6 +16,13 @@ struct Every {  // all vertices
 template <class Wanted> constexpr bool wants_every = false;
 template <> constexpr bool wants_every<Every> = true;
 
+// The vertices whose byte of `flags` is set, or every vertex.
+struct Flagged {
+    const bool* flags;
+    bool every;
+    __device__ bool operator()(Id v) const { return every || flags[v]; }
+};
+
 constexpr int SCANNED = 8;  // chunks of vertices whose flags a warp reads at once, if few are wanted
 
 // Return a bit for each of the next SCANNED chunks: whether any of its vertices is wanted.
@@ -31,26 +38,51 @@ template <class Wanted> __device__ inline unsigned wanted_among(Id base, Id stri
     return found;
 }
 
+// Return whether a chunk of 32 vertices may have a flag: its bytes are read at once if all of them exist.
+__device__ inline bool has_flags(const Flagged& wanted, Id base, Id last)
+{
+    if (base >= last || wanted.every || base + 32 > last) return base < last;
+    const uint4* const bytes = reinterpret_cast<const uint4*>(wanted.flags + base);
+    const uint4 low = bytes[0], high = bytes[1];
+    return low.x | low.y | low.z | low.w | high.x | high.y | high.z | high.w;
+}
+
+// The chunks that a warp tests at once, and a bit for each of them that it must visit. Of `Flagged` vertices, a lane
+// reads the flags of a chunk of 32. Other tests of several chunks take registers: without AHEAD, every chunk is visited.
+template <bool AHEAD, class Wanted> constexpr int tested = AHEAD && !wants_every<Wanted> ? SCANNED : 1;
+template <bool AHEAD> constexpr int tested<AHEAD, Flagged> = 32;
+template <bool AHEAD, class Wanted>
+__device__ inline unsigned to_visit(Id base, Id stride, Id last, Id size, const Wanted& wanted)
+{
+    if constexpr (tested<AHEAD, Wanted> > 1) return wanted_among(base, stride, last, size, wanted);
+    return 1;
+}
+template <bool AHEAD>
+__device__ inline unsigned to_visit(Id base, Id stride, Id last, Id size, const Flagged& wanted)
+{
+    if (size == 32 && reinterpret_cast<size_t>(wanted.flags + base) % sizeof(uint4) == 0)
+        return __ballot_sync(WARP, has_flags(wanted, base + lane_id() * stride, last));
+    unsigned found = 0;  // short chunks are those of small graphs
+    for (int i = 0; i < 32 && base + i * stride < last; i += SCANNED)
+        found |= wanted_among(base + i * stride, stride, last, size, wanted) << i;
+    return found;
+}
+
 // Call chunk(base, some) for every chunk of `size` vertices (at most 32) of first .. last - 1 of which some are
 // `wanted`. Flags of vertices are bytes, which are set without atomics; a warp combines those of a chunk into a
 // bit-vector by a ballot. If few vertices are wanted, reading one chunk's flags after the other would take most of the
-// time. Without AHEAD, which takes registers, every chunk is visited.
+// time.
 template <bool AHEAD, class Wanted, class Chunk>
 __device__ inline void wanted_chunks(Id first, Id last, Id size, Wanted wanted, Chunk chunk)
 {
     const Id stride = size * warps_of_grid(), lane = lane_id();
-    const auto visit = [&](Id at) {
-        const Id mine = at + lane;
-        chunk(at, __ballot_sync(WARP, lane < size && mine < last && wanted(mine)));
-    };
-    Id base = first + size * warp_of_grid();
-    if constexpr (AHEAD && !wants_every<Wanted>) {
-        for (; base < last; base += SCANNED * stride) {
-            unsigned chunks = wanted_among(base, stride, last, size, wanted);
-            for (; chunks; chunks &= chunks - 1) visit(base + (__ffs(chunks) - 1) * stride);
+    for (Id base = first + size * warp_of_grid(); base < last; base += tested<AHEAD, Wanted> * stride) {
+        unsigned chunks = to_visit<AHEAD>(base, stride, last, size, wanted);
+        for (; chunks; chunks &= chunks - 1) {
+            const Id at = base + (__ffs(chunks) - 1) * stride, mine = at + lane;
+            const unsigned some = __ballot_sync(WARP, lane < size && mine < last && wanted(mine));
+            if (some) chunk(at, some);
         }
-    } else {
-        for (; base < last; base += stride) visit(base);
     }
 }
 

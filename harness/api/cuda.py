@@ -34,6 +34,7 @@ from harness.lowering.cuda.write_back import cuda_write_back, frontier, store_se
 from harness.lowering.edge_order import constants_by_source, places
 from harness.lowering.graph_store import Table
 from harness.lowering.kept_accumulators import KeptAccumulators
+from harness.lowering.made_at_sources import made_at_sources
 from harness.lowering.setting import LoweredProgram
 from harness.lowering.summands import summand
 from harness.lowering.tracking import Tracking, composed_writes, live_after
@@ -95,6 +96,7 @@ __all__ = [
     "frontier",
     "live_after",
     "lock_buffer",
+    "made_at_sources",
     "make_persistent",
     "named_apart",
     "open_device",

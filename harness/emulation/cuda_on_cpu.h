@@ -22,6 +22,9 @@
 struct float4 {
     float x, y, z, w;
 };
+struct uint4 {
+    unsigned x, y, z, w;
+};
 typedef float Two __attribute__((vector_size(8)));
 typedef float Four __attribute__((vector_size(16)));
 

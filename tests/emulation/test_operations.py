@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from engines.onyx.cuda_engine import OnyxCudaEngine
 from engines.onyx.cuda_plan import OnyxPlanner
 from harness.graph import Graph
 from harness.language import K, where
@@ -18,7 +21,7 @@ from tests.engines.test_cuda import (
     PAIRED,
     SUPERSTEPS,
     check_every_superstep,
-    check_hubs,
+    check_lists,
     prepared,
 )
 
@@ -37,22 +40,25 @@ def test_operations(schedule, name, features, emulated):
     check_every_superstep(schedule, program, graph, inputs, features, emulated, SUPERSTEPS)
 
 
+@pytest.mark.parametrize("listed", ["hubs", "middle"])
 @pytest.mark.parametrize(
     ("schedule", "name", "features"),
     [pytest.param(*row, marks=() if i % EVERY == 0 else (pytest.mark.full,)) for i, row in enumerate(GATHERED)],
 )
-def test_hubs(schedule, name, features, emulated, monkeypatch):
-    check_hubs(schedule, name, features, emulated, monkeypatch)
+def test_vertices_of_many_edges(schedule, name, features, listed, emulated, monkeypatch):
+    check_lists(listed, schedule, name, features, emulated, monkeypatch)
 
 
+@pytest.mark.parametrize("listed", ["hubs", "middle"])
 @pytest.mark.parametrize(("schedule", "features"), LEFT_OVER)
-def test_hubs_and_left_over_lanes(schedule, features, emulated, monkeypatch):
-    check_hubs(schedule, "inverse_of_a_destination", features, emulated, monkeypatch)
+def test_many_edges_and_left_over_lanes(schedule, features, listed, emulated, monkeypatch):
+    check_lists(listed, schedule, "inverse_of_a_destination", features, emulated, monkeypatch)
 
 
 @pytest.mark.parametrize("schedule", ["pull", "changes-pull"])
-def test_the_second_buffer_of_flags_holds_flags(schedule, emulated):
+def test_the_second_buffer_of_flags_holds_flags(schedule, emulated, monkeypatch):
     """After an odd number of supersteps, it has the state with which a warm start continues."""
+    monkeypatch.setattr(OnyxCudaEngine, "policy", replace(OnyxCudaEngine.policy, made_degree=99))
     program, graph = program_named("guarded_steps"), graph_for("guarded_steps")
     inputs = inputs_for(program, graph, 3, seed=3)
     engine, run = prepared(schedule, program, graph, 3, emulated), ReferenceRun(program, graph, 3)

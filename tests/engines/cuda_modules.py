@@ -84,7 +84,7 @@ def declare(engine: str, factory: str, attributes: Mapping[str, Any] | None = No
 declare(
     "onyx",
     "engines.onyx.cuda_engine:OnyxCudaEngine",
-    {"policy": Policy(hub_edges=(1, 1), few_edges_cuda=0)},
+    {"policy": Policy(hub_edges=(2, 2), middle_edges=1, fewest_owners=1, middle_share=0, measured_edges=0)},
     feature_aware=(True, False),
     change_driven=(False, True),
     fold=(True, False),

@@ -3,7 +3,7 @@
 Tests marked ``gpu`` run under its tools memcheck (accesses out of bounds, or misaligned) and racecheck (races in
 shared memory): a program under every schedule of every engine that generates kernels, and some of the tests of hubs,
 panels, SIMD-X's lists, changing edges, supersteps without tracking and systems. The tools slow tests down many
-times, so several processes run side by side. Options: ``--tool racecheck`` for one tool, ``--only test_hubs`` for
+times, so several processes run side by side. Options: ``--tool racecheck`` for one tool, ``--only test_panels`` for
 tests with such names, ``--processes 2``. The exit status is 1 if a tool reports an error, a test fails or no test
 was run.
 """
@@ -24,7 +24,7 @@ FAMILIES = (  # a file of tests, a pattern for names of tests, the number of the
     ("tests/engines/test_solved_in_place.py", r"", 3),
     ("tests/engines/test_cuda.py", r"test_operations\[(?!gunrock).*-beliefs-", 0),
     ("tests/engines/test_cuda.py", r"test_operations\[gunrock.*-(power_iteration|whole_graph|shortest_paths)-", 0),
-    ("tests/engines/test_cuda.py", r"test_hubs\[", 10),
+    ("tests/engines/test_cuda.py", r"test_vertices_of_many_edges\[", 20),
     ("tests/engines/test_panels.py", r"test_panels\[", 6),
     ("tests/engines/test_simdx_on_cuda.py", r"", 10),
     ("tests/engines/test_changing_edges_on_cuda.py", r"", 6),

@@ -3,9 +3,12 @@ beforehand."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from engines.onyx.cuda_engine import OnyxCudaEngine
 from engines.onyx.cuda_plan import OnyxPlanner
 from harness.contract import No, Phases
 from harness.graph import Graph
@@ -67,33 +70,41 @@ def test_operations(schedule, name, features, device):
     check_every_superstep(schedule, program, graph, inputs, features, device, SUPERSTEPS)
 
 
-def check_hubs(schedule, name, features, device, monkeypatch):
-    """Check hubs: blocks own vertices with three edges or more, which are more than half of all, on either side."""
-    monkeypatch.setattr(OnyxPlanner, "hub", 3)
+def check_lists(listed, schedule, name, features, device, monkeypatch):
+    """Check vertices of many edges, which warps (the list *middle*) or blocks (*hubs*) own, on either side.
+
+    They have three edges or more, and are more than half of all vertices. With *middle*, hubs have six or more.
+    """
+    monkeypatch.setattr(OnyxPlanner, "hub", 3 if listed == "hubs" else 6)
+    if listed == "middle":
+        policy = replace(OnyxCudaEngine.policy, edges_of_team=99, middle_edges=3, fewest_owners=1, middle_share=0)
+        monkeypatch.setattr(OnyxCudaEngine, "policy", policy)
     program, graph = program_named(name), graph_for(name)
     engine = cuda_engine(schedule)
     plan = engine.plan(program, graph.facts, features)
     if not isinstance(plan, No):
         gathers = [launch for launch in plan.launches if "gather<" in launch.kernel.source]
-        hubs = [launch for launch in plan.launches if "gather_hubs<" in launch.kernel.source]
-        assert len(hubs) == sum(", 3>(team" in launch.kernel.source for launch in gathers)
-        assert hubs or not gathers or features > 20 or not engine.schedule.feature_aware
+        lists = [launch for launch in plan.launches if f"gather_{listed}<" in launch.kernel.source]
+        assert len(lists) == sum(", 3>(team" in launch.kernel.source for launch in gathers)
+        assert lists or not gathers or features > 20 or not engine.schedule.feature_aware
     inputs = inputs_for(program, graph, features, seed=features)
     check_every_superstep(schedule, program, graph, inputs, features, device, SUPERSTEPS)
 
 
+@pytest.mark.parametrize("listed", ["hubs", "middle"])
 @pytest.mark.parametrize(("schedule", "name", "features"), GATHERED)
-def test_hubs(schedule, name, features, device, monkeypatch):
-    check_hubs(schedule, name, features, device, monkeypatch)
+def test_vertices_of_many_edges(schedule, name, features, listed, device, monkeypatch):
+    check_lists(listed, schedule, name, features, device, monkeypatch)
 
 
 # Seven, 13 and 20 lanes per team leave spare lanes, which have no matrices of their own.
 LEFT_OVER = [(schedule, k) for schedule in ("pull", "changes-pull", "changes-pull-edges-sparse") for k in (7, 13, 20)]
 
 
+@pytest.mark.parametrize("listed", ["hubs", "middle"])
 @pytest.mark.parametrize(("schedule", "features"), LEFT_OVER)
-def test_hubs_and_left_over_lanes(schedule, features, device, monkeypatch):
-    check_hubs(schedule, "inverse_of_a_destination", features, device, monkeypatch)
+def test_many_edges_and_left_over_lanes(schedule, features, listed, device, monkeypatch):
+    check_lists(listed, schedule, "inverse_of_a_destination", features, device, monkeypatch)
 
 
 def test_minima_maxima_and_logarithms(device):

@@ -48,7 +48,8 @@ def test_steps_with_nothing_to_do_have_no_barrier():
     steps = [launch.kernel.name for launch in plan.combined.steps]
     calls, conditions = phases(plan, steps)
     assert calls == [
-        ["clear_nearest_untracked", "mark_visit"], ["visit_untracked"], ["clear_nearest"], ["visit"], ["visit_dirty"],
+        ["clear_nearest_untracked", "mark_visit"], ["visit_untracked"], ["clear_nearest"], ["visit"],
+        ["visit_middle", "visit_dirty"],
         ["settle_untracked"], ["settle"],
     ]  # fmt: skip
     assert conditions[-1] is None  # the end of the superstep
@@ -108,7 +109,7 @@ def test_few_edges_have_persistent_kernels_by_default_where_they_can():
         4: (True, False),
         64: (False, True),  # a row takes a whole warp
     }
-    engine.policy = replace(DEFAULT, few_edges_cuda=facts.num_edges)
+    engine.policy = replace(DEFAULT, measured_edges=facts.num_edges)
     assert engine.plan(program, facts, 4).schedule.persistent is False
     streamed = OnyxCudaEngine(OnyxSchedule(persistent=True, edges="streamed"))
     assert "edges=resident" in streamed.plan(program, graph.facts, 4).reason

@@ -80,8 +80,8 @@ def test_resolving_is_idempotent_and_pure_and_fills_in_every_option(schedule, al
 
 
 # Segments pay off from 8 edges per vertex, or with a hub; otherwise owners of vertices gather.
-FEW, MANY = GraphFacts(10**6, 7 * 10**6, 20), GraphFacts(10**6, 8 * 10**6, 20)
-HUB = GraphFacts(5 * 10**6, 6 * 10**6, 1024)
+FEW, MANY = GraphFacts(10**7, 7 * 10**7, 20), GraphFacts(10**7, 8 * 10**7, 20)
+HUB = GraphFacts(5 * 10**7, 6 * 10**7, 1024)
 CHOICES = [
     ({}, "pagerank", 8, FEW, {"balance": "warp", "vector_width": 4}),
     ({}, "pagerank", 8, MANY, {"balance": "edge", "vector_width": 4}),
@@ -306,32 +306,38 @@ def test_changes_are_followed_by_default_unless_edges_are_few(edges, features, d
 
 
 PULL, TILES = ("pull", False, "warp", True), ("pull", False, "edge", True)
+LAUNCHED, OTHERS = ("pull", False, "warp", False), ("pull", True, "warp", False)  # OTHERS: of graphs not measured
+PUSH_LARGE = ("push", True, "warp", True)
 
 
 @pytest.mark.parametrize(
     ("algorithm", "features", "edges", "max_in_degree", "wanted"),
     [
-        ("bfs", 1, 50_000, 63, PULL),
-        ("bfs", 1, 50_000, 64, ("push", False, "edge", True)),
-        ("sssp", 8, 200_000, 64, ("push", True, "edge", True)),
-        ("components", 1, 50_000, 64, TILES),
-        ("pagerank", 1, 50_000, 63, PULL),
-        ("pagerank", 1, 50_000, 64, TILES),
-        ("label_propagation", 4, 50_000, 64, ("pull", False, "edge", False)),  # two launches a superstep
-        ("label_propagation", 4, 50_000, 63, PULL),
-        ("label_propagation", 64, 50_000, 64, PULL),  # long rows
-        ("label_propagation", 64, 300_000, 64, ("pull", False, "edge", False)),
-        ("belief_propagation", 2, 50_000, 64, TILES),
+        ("bfs", 1, 50_000, 64, PULL),
+        ("bfs", 3, 1 << 20, 64, ("push", True, "edge", True)),
+        ("sssp", 4, 1 << 20, 64, PULL),
+        ("bfs", 3, (1 << 22) - 1, 63, PULL),
+        ("bfs", 1, 1 << 22, 63, PUSH_LARGE),
+        ("sssp", 64, 1 << 18, 63, PULL),
+        ("sssp", 64, 1 << 22, 63, PUSH_LARGE),
+        ("components", 1, 50_000, 64, PULL),
+        ("components", 1, (1 << 25) - 1, 63, PULL),
+        ("pagerank", 1, 1 << 24, 64, PULL),
+        ("pagerank", 9, 1 << 21, 64, PULL),
+        ("pagerank", 16, 1 << 22, 64, TILES),
+        ("pagerank", 3, 1 << 22, 63, PULL),
+        ("pagerank", 4, 1 << 22, 63, OTHERS),
+        ("label_propagation", 64, 1 << 19, 63, LAUNCHED),
+        ("label_propagation", 64, 1 << 19, 64, TILES),
+        ("belief_propagation", 2, 50_000, 64, TILES),  # edges are updated
+        ("belief_propagation", 2, 50_000, 63, PULL),
         ("multimodal", 4, 50_000, 64, PULL),  # sums of matrices
-        ("als", 8, 50_000, 64, ("pull", True, "warp", False)),  # of k x k
-        ("bfs", 1, (1 << 22) - 1, 63, PULL),
-        ("bfs", 1, 1 << 22, 63, ("pull", True, "warp", False)),
-        ("bfs", 64, 1 << 18, 63, ("pull", True, "warp", False)),
-        ("pagerank", 64, 1 << 18, 63, PULL),
-        ("pagerank", 65, 50_000, 63, ("pull", True, "warp", False)),
+        ("als", 8, 50_000, 64, OTHERS),  # of k x k
+        ("pagerank", 65, 50_000, 63, OTHERS),
+        ("pagerank", 1, 1 << 25, 63, OTHERS),
     ],
 )
-def test_choices_for_few_edges_on_a_gpu(algorithm, features, edges, max_in_degree, wanted):
+def test_choices_by_measurement_on_a_gpu(algorithm, features, edges, max_in_degree, wanted):
     graph = GraphFacts(edges // 4, edges, max_in_degree)
     found = resolve(OnyxSchedule(), lowered(algorithm), features, graph, DEVICES["cuda"])
     assert (found.direction, found.change_driven, found.balance, found.persistent) == wanted

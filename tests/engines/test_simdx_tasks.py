@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 
 import pytest
@@ -10,11 +9,9 @@ import pytest
 from engines.pullbaseline.schedules import SimdxSchedule
 from engines.pullbaseline.simdx.activity import Activity, activity
 from engines.pullbaseline.simdx.cuda_engine import SimdxCudaEngine
-from engines.pullbaseline.simdx.sources import made_at_sources
 from harness.contract import Device, EngineFailure, No
 from harness.device.compilation import compiled
 from harness.language import K, maximum, minimum, where
-from harness.language.program import EdgeReduce, VertexStep
 from harness.lowering.cuda.modules import headers
 from harness.lowering.cuda.residency import Residency
 from tests.engines.cuda_schedules import plan_of
@@ -117,23 +114,6 @@ def test_a_step_that_goes_on_by_itself_is_bulk_synchronous(by_itself):
     assert isinstance(found, Activity) is not by_itself
     if by_itself:
         assert "may change it again though nothing has reached the vertex" in found
-
-
-def test_messages_of_several_properties_are_made_at_their_source():
-    made = made_at_sources(program("pagerank"))
-    reductions = [stage for stage in made.stages if isinstance(stage, EdgeReduce)]
-    assert [stage.message.op for stage in reductions] == ["read"]
-    steps = {name for stage in made.stages if isinstance(stage, VertexStep) for name in stage.writes}
-    assert steps == {"rank", reductions[0].message.attribute[1]}
-    for name in ("bfs", "label_propagation", "als_all", "belief_propagation"):
-        assert made_at_sources(program(name)) is program(name)
-
-
-def test_the_sending_side_runs_no_steps_if_sides_alternate():
-    made = made_at_sources(program("pagerank"))
-    alternating = dataclasses.replace(made.control, alternate=True)
-    pagerank = dataclasses.replace(program("pagerank"), control=alternating)
-    assert made_at_sources(pagerank) is pagerank
 
 
 @pytest.mark.parametrize("option", [{"filter": "jit"}, {"bin_size": 8}, {"pull_share": 0.2}, {"fusion": "all"}])

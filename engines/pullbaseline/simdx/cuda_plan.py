@@ -18,7 +18,6 @@ import numpy as np
 from engines.pullbaseline.schedules import SimdxSchedule
 from engines.pullbaseline.simdx.activity import Activity, activity
 from engines.pullbaseline.simdx.resolve import resolve
-from engines.pullbaseline.simdx.sources import made_at_sources
 from engines.pullbaseline.simdx.tasks import SIZES, WORDS, WORKERS, TaskFunctions, task_kernels
 from harness.api import No
 from harness.api.cuda import (
@@ -32,6 +31,7 @@ from harness.api.cuda import (
     by_side,
     combine_threads,
     lock_buffer,
+    made_at_sources,
     make_persistent,
     refusal,
     table,

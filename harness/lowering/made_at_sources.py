@@ -1,8 +1,8 @@
 """Messages computed once per source vertex, not once for each edge that leaves it.
 
-SIMD-X stores a vertex's metadata in the form in which its neighbours read it: a PageRank is divided by the out-degree
-when it is computed. A gather then reads one value for each edge, where the program's message reads several of its
-source.
+A PageRank is divided by the out-degree when a superstep begins. A gather then reads one value for each edge, where the
+program's message reads several of its source. SIMD-X stores the metadata of a vertex in the form in which its
+neighbours read it (Liu & Huang 2019).
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from harness.api import EdgeReduce, Program, Property, VertexStep, read, reads, substitute
+from harness.language.expressions import read, substitute
+from harness.language.program import EdgeReduce, Program, Property, VertexStep, reads
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from harness.api import Expression, Stage
+    from harness.language.expressions import Expression
+    from harness.language.program import Stage
 
 
 def made_at_sources(program: Program) -> Program:

@@ -1,4 +1,4 @@
-"""Onyx's default plans for graphs of few edges on an emulated device, against the float64 reference."""
+"""Onyx's default plans on an emulated device, against the float64 reference."""
 
 from __future__ import annotations
 
@@ -19,29 +19,36 @@ NAMES = (
     "bfs", "sssp", "components", "kcore", "pagerank", "label_propagation", "manifold_ranking", "multimodal",
     "belief_propagation", "hits",
 )  # fmt: skip
-NO_HUBS, HUBS = 1 << 30, 4  # the in-degree from which a graph has hubs
-TODAY = [("bfs", HUBS, 3), ("pagerank", NO_HUBS, 1), ("components", HUBS, 1), ("multimodal", HUBS, 3)]
+LARGE = 100  # edges from which a graph is large, and paths are pushed
+SMALL = 1 << 20
+EVEN, SKEWED = 1 << 30, 4  # the in-degree from which degrees differ
+TODAY = [("bfs", SKEWED, LARGE, 3), ("bfs", EVEN, LARGE, 1), ("pagerank", EVEN, SMALL, 1), ("hits", SKEWED, SMALL, 40)]
 ROWS = [
-    (name, hubs, features)
+    (name, skewed, large, features)
     for name in NAMES
-    for hubs in (NO_HUBS, HUBS)
+    for skewed in (EVEN, SKEWED)
+    for large in (SMALL, LARGE)
     for features in ((1,) if name in ("components", "kcore") else (1, 3, 40))
 ]
 
 
 @pytest.mark.parametrize(
-    ("name", "hubs", "features"),
+    ("name", "skewed", "large", "features"),
     [pytest.param(*row, marks=() if row in TODAY else (pytest.mark.full,)) for row in ROWS],
 )
-def test_answers_of_whole_runs(name, hubs, features, emulated, monkeypatch):
-    few = replace(POLICY, few_edges_cuda=1 << 22, skewed_degree=hubs, followed_floats=1 << 11)
-    monkeypatch.setattr(OnyxCudaEngine, "policy", few)
+def test_answers_of_whole_runs(name, skewed, large, features, emulated, monkeypatch):
+    small = {"short_row": 3, "owned_floats": 1 << 11, "middle_edges": 2, "middle_share": 0.0, "fewest_owners": 1}
+    sizes = {"skewed_degree": skewed, "large_graph": large, "pushed_edges": large}
+    monkeypatch.setattr(OnyxCudaEngine, "policy", replace(POLICY, measured_edges=1 << 25, **small, **sizes))
     monkeypatch.setitem(SCHEDULES, "default", ("onyx", {"block_size": THREADS}))
     algorithm = algorithms()[name]
     graph, program = algorithm.prepare_graph(rmat(scale=7, edge_factor=5, seed=4, max_weight=4)), trace(algorithm)
     inputs = random_network(graph, features) if name == "belief_propagation" else algorithm.inputs(graph, features)
     engine, run = prepared("default", program, graph, features, emulated), ReferenceRun(program, graph, features)
-    assert engine.planned.schedule.persistent or name == "label_propagation" or features > 3
+    local = skewed == EVEN and large == LARGE and features > 3 and program.control.tolerance is not None
+    pushed = name in ("bfs", "sssp") and large == LARGE and (skewed == EVEN or features < 40)
+    long_rows = name == "multimodal" and features == 40  # which take a whole warp each
+    assert engine.planned.schedule.change_driven is (local or pushed or long_rows)
     for one in (engine, run):
         one.reset(inputs)
         one.run(program.max_supersteps)
