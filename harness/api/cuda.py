@@ -5,17 +5,20 @@ from __future__ import annotations
 from harness.contract import Transfers
 from harness.device.compilation import compiled
 from harness.device.cuda import architecture, blocks_of_multiprocessor, open_device, registers_of
+from harness.device.host_memory import PinnedMemory, on_host
 from harness.facts import Degrees
 from harness.language.analysis import Delta
 from harness.language.criterion import PROPAGATED_SHARE, TEST_EVERY
 from harness.language.integer_ranges import whole_ranges
 from harness.language.program import IDENTITY
 from harness.lowering.cuda.buffers import CudaBuffer, flips_of, table, work
+from harness.lowering.cuda.calls import Call
 from harness.lowering.cuda.change_sums import collect_change, collect_kernel
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.device_functions import NEVER, START, Function, arrays_of
 from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.draft import PlanDraft, refusal
+from harness.lowering.cuda.edge_places import Replayer
 from harness.lowering.cuda.engine import CUDA, CudaEngine
 from harness.lowering.cuda.executor import CudaExecutor
 from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder, Visits
@@ -28,10 +31,13 @@ from harness.lowering.cuda.plan import CudaPlan, Thresholds
 from harness.lowering.cuda.ranges import Bounds, Listed, Over, Pieces, by_side
 from harness.lowering.cuda.run_state import RunState
 from harness.lowering.cuda.setting import CudaSetting
+from harness.lowering.cuda.streamed import Streamer
 from harness.lowering.cuda.thread_planner import ThreadPlanner, combine_threads, thread_builder, thread_setting
 from harness.lowering.cuda.tracking_policy import TrackingPolicy
+from harness.lowering.cuda.windows import Windows, aligned, name_of_test
 from harness.lowering.cuda.write_back import cuda_write_back, frontier, store_sent
 from harness.lowering.edge_order import constants_by_source, places
+from harness.lowering.edge_windows import windows
 from harness.lowering.graph_store import Table
 from harness.lowering.kept_accumulators import KeptAccumulators
 from harness.lowering.made_at_sources import made_at_sources
@@ -47,6 +53,7 @@ __all__ = [
     "START",
     "TEST_EVERY",
     "Bounds",
+    "Call",
     "CudaBuffer",
     "CudaEngine",
     "CudaExecutor",
@@ -70,8 +77,11 @@ __all__ = [
     "PersistentExecutor",
     "PersistentLoop",
     "Pieces",
+    "PinnedMemory",
     "PlanDraft",
+    "Replayer",
     "RunState",
+    "Streamer",
     "Table",
     "TeamShape",
     "ThreadPlanner",
@@ -81,6 +91,8 @@ __all__ = [
     "Transfers",
     "Value",
     "Visits",
+    "Windows",
+    "aligned",
     "architecture",
     "arrays_of",
     "blocks_of_multiprocessor",
@@ -98,7 +110,9 @@ __all__ = [
     "lock_buffer",
     "made_at_sources",
     "make_persistent",
+    "name_of_test",
     "named_apart",
+    "on_host",
     "open_device",
     "places",
     "queue_ahead",
@@ -111,5 +125,6 @@ __all__ = [
     "thread_setting",
     "turned",
     "whole_ranges",
+    "windows",
     "work",
 ]  # fmt: skip

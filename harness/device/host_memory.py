@@ -85,17 +85,17 @@ def pinned_type(base: Any) -> Any:
     class PinnedArray(base):  # type: ignore[misc]  # no type information is published
         def set(self, values: NDArray[Any]) -> None:
             """Copy values into the array; only for contiguous one-dimensional arrays and slices."""
-            _on_host(self)[...] = values
+            on_host(self)[...] = values
 
         def get(self) -> NDArray[Any]:
             """Return a copy of the values of a contiguous one-dimensional array or slice."""
-            return _on_host(self).copy()
+            return on_host(self).copy()
 
     return PinnedArray
 
 
-def _on_host(array: Any) -> NDArray[Any]:
-    """Return the same memory as an array of the host."""
+def on_host(array: Any) -> NDArray[Any]:
+    """Return the memory of an array in pinned memory as an array of the host; the former must live as long."""
     if not array.nbytes:
         return np.empty(array.shape, array.dtype)
     room = (ctypes.c_char * array.nbytes).from_address(array.data.ptr)

@@ -249,6 +249,14 @@ class Event(Quiet):
         """Note what the stream has not done yet."""
         self.pending = list(stream.pending) if stream is not None else []
 
+    def synchronize(self) -> None:
+        """Do what was queued before the event on its stream."""
+        for stream in list(Stream.known.values()):
+            done = [one for one in stream.pending if one in self.pending]
+            stream.pending = [one for one in stream.pending if one not in self.pending]
+            for copy in done:
+                copy()
+
 
 class Stream(Quiet):
     """A stream; launches run at once, except for captured ones, and copies when they are waited for.
@@ -273,11 +281,7 @@ class Stream(Quiet):
 
     def wait_event(self, event: Event) -> None:
         """Do what was queued before the event on its stream."""
-        for stream in list(Stream.known.values()):
-            done = [one for one in stream.pending if one in event.pending]
-            stream.pending = [one for one in stream.pending if one not in event.pending]
-            for copy in done:
-                copy()
+        event.synchronize()
 
     def begin_capture(self) -> None:
         """Record launches instead of running them."""

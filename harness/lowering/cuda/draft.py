@@ -42,6 +42,7 @@ class PlanDraft:
         self.most: Most = "some"
         self.launches: list[Launch] = []
         self.combined: Combined | None = None
+        self.windows = Windows()  # the slots and buffers of streamed edges
         self._owned: dict[str, CudaBuffer] = {}
         self._doubled: set[str] = set()
         self._starts: dict[str, float] = {}
@@ -96,7 +97,7 @@ class PlanDraft:
         launches, measured = self._named_apart(Measuring() if self.combined else self.measuring())
         kernels = tuple({one.kernel.name: one.kernel for one in (*launches, *measured.launches)}.values())
         buffers = self._buffers(kernels, launches)
-        windows = Windows.of(placement.window_bytes, setting.facts, kernels, buffers)
+        windows = self.windows.over(placement.window_bytes, setting.facts, kernels, buffers)
         refused = self._refusal(kernels, buffers, placement.place)
         if placement.window_bytes:
             refused = refused or windows.refusal(setting.program, setting.facts, launches)

@@ -28,6 +28,7 @@ from harness.lowering.cuda.windows import name_of_test
 
 if TYPE_CHECKING:
     from harness.language.analysis import FoldGroup
+    from harness.lowering.cuda.edge_places import Replayer
 
 USUAL_SUPERSTEPS = 1024  # the number of records allocated; more are allocated for a run that may have more supersteps
 
@@ -73,13 +74,17 @@ class CudaExecutor:
         module = cupy.cuda.function.Module()
         module.load(self._compiled.code)
         self.attributes: Mapping[str, int] = device.attributes
-        tests = (name_of_test(kernel) for kernel in plan.kernels if plan.windows.takes(kernel))
-        names = ("end_of_superstep", *(kernel.name for kernel in plan.kernels), *tests)
-        self.functions = {name: module.get_function(name) for name in names}
+        self.functions = {name: module.get_function(name) for name in self.function_names()}
         for kernel in plan.kernels:
             needed = plan.shared_of(kernel)
             if needed:  # together with what the kernel declares this may exceed the default 48 KiB
                 allow_shared_memory(self.functions[kernel.name], needed)
+
+    def function_names(self) -> Iterable[str]:
+        """Return the names of the functions of the module that are launched."""
+        plan = self.plan
+        tests = (name_of_test(kernel) for kernel in plan.kernels if plan.windows.takes(kernel))
+        return ("end_of_superstep", *(kernel.name for kernel in plan.kernels), *tests)
 
     def buffers(self) -> Iterable[CudaBuffer]:
         """Return the buffers to allocate, after kernels are loaded; by default those of the plan."""
@@ -97,11 +102,18 @@ class CudaExecutor:
         multiprocessors = int(self.attributes["MultiProcessorCount"])
         launcher = Launcher(
             self.plan, self.ranges, self.functions, self.memory.arrays, self.state.array, multiprocessors,
-            self.store.edges.replayer(self.plan, self.store, self.functions, self.memory.arrays),
+            self.replayer(self.memory.arrays),
         )  # fmt: skip
         self.stream = cupy.cuda.Stream(non_blocking=True)
         past = cupy.zeros((USUAL_SUPERSTEPS, 3), np.int64)
         self.current = CudaRun(launcher, self.state, self.stream, past)
+
+    def replayer(self, arrays: Mapping[str, Any]) -> Replayer:
+        """Return what prepares the calls of a superstep; by default what the place of the edges has for that.
+
+        Raises MemoryError.
+        """
+        return self.store.edges.replayer(self.plan, self.store, self.functions, arrays)
 
     @property
     def run_in_progress(self) -> CudaRun:

@@ -33,7 +33,8 @@ FUNCTIONS = """
     rsqrt saturate scalbln scalbn signbit sin sincos sincospi sinh sinpi sqrt strcmp strcpy strlen tan tanh tgamma trunc
     ullmax ullmin umax umin vprintf y0 y1 yn
 """
-OWN = ["end_of_superstep", "unrolled"]  # of modules and templates, other than functions, which may have the same names
+# Of modules and templates, other than functions, which may have the same names.
+OWN = ["end_of_superstep", "unrolled", "unpack_words", "unpack_bytes", "hold_late", "restore_late"]
 RESERVED = {*OWN, *KEYWORDS.split(), *(name + suffix for name in FUNCTIONS.split() for suffix in ("", "f", "l"))}
 # Types and constants of CUDA; names that begin with a capital or an underscore, as those of the templates do.
 BUILT_IN = re.compile(

@@ -119,11 +119,15 @@ class CudaPlan:
     @property
     def bytes_needed(self) -> int:
         """The device memory of the buffers and of the windows of streamed edges, in bytes."""
-        return sum(buffer.nbytes for buffer in self.buffers) - self.host_bytes + self.windows.nbytes
+        return sum(buffer.nbytes for buffer in self.buffers) - self._edges_on_host + self.windows.nbytes
 
     @property
     def host_bytes(self) -> int:
-        """The page-locked host memory of the buffers, in bytes."""
+        """The page-locked host memory of the buffers and of the windows of streamed edges, in bytes."""
+        return self._edges_on_host + self.windows.host_bytes
+
+    @property
+    def _edges_on_host(self) -> int:
         on_host = self.place in (Place.MAPPED, Place.STREAMED)
         return sum(buffer.nbytes for buffer in self.buffers if on_host and buffer.of_edges)
 

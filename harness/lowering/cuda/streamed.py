@@ -1,21 +1,21 @@
 """Edge arrays streamed to a CUDA device: kernels run window by window, and the next window is copied meanwhile.
 
 The arrays are in page-locked memory of the host. A window is the edges of consecutive vertices. It is copied to one of
-two slots in the memory of the device, on a stream of its own. Kernels get pointers that begin so far before the slot
+the slots in the memory of the device, on a stream of its own. Kernels get pointers that begin so far before the slot
 that they index them by the numbers of edges. A small kernel decides on the device which windows a launch needs: those
 with a flagged vertex, or all (:class:`~harness.lowering.cuda.kernels.Visits`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from harness.lowering.cuda.calls import Call, Replay
 from harness.lowering.cuda.ranges import Over
-from harness.lowering.cuda.windows import ALIGNED_EDGES, OFFSETS, SLACK, SLOTS, aligned, name_of_test
+from harness.lowering.cuda.windows import ALIGNED_EDGES, OFFSETS, SLACK, aligned, name_of_test
 from harness.lowering.edge_windows import windows
 
 if TYPE_CHECKING:
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from harness.lowering.graph_store import Array, GraphStore
 
 MOST_BLOCKS = 1024  # of the kernel that finds the windows that another one needs
+
+
+class Starts(Protocol):
+    """What can be queued on the current stream."""
+
+    def start(self) -> None:
+        """Queue it."""
 
 
 class Streamer:
@@ -38,10 +45,12 @@ class Streamer:
 
         self.plan, self.store, self.functions, self.arrays = plan, store, functions, arrays
         self.rows = dict(plan.windows.row_bytes)
-        self.slots = [cupy.full(plan.windows.slot_bytes, 0xA5, np.uint8) for _ in range(SLOTS)]
+        count = plan.windows.slots
+        self.slots = [cupy.full(plan.windows.slot_bytes, 0xA5, np.uint8) for _ in range(count)]
         self.stream = cupy.cuda.Stream(non_blocking=True)
-        self.filled, self.used = ([cupy.cuda.Event(disable_timing=True) for _ in range(SLOTS)] for _ in range(2))
+        self.filled, self.used = ([cupy.cuda.Event(disable_timing=True) for _ in range(count)] for _ in range(2))
         self.turn = self.copied = 0
+        self._freed: set[int] = set()
 
     def replay(self, calls: Sequence[Call]) -> Replay:
         """Return the calls, those that read edges in windows. They are not recorded."""
@@ -51,9 +60,13 @@ class Streamer:
         """Release the slots."""
         self.slots.clear()
 
-    def _prepared(self, call: Call) -> Call | WindowedCall:
+    def _prepared(self, call: Call) -> Starts:
         if call.launch is None or not self.plan.windows.takes(call.launch.kernel):
             return call
+        return self.windowed(call)
+
+    def windowed(self, call: Call) -> Starts:
+        """Return a call of a kernel that reads edges, prepared to run window by window."""
         return WindowedCall(self, call)
 
     def edges_of(self, call: Call) -> tuple[Array, bool]:
@@ -68,32 +81,55 @@ class Streamer:
 
         The current stream waits for the copies. :meth:`release` must follow the kernels that read the slot.
         """
-        import cupy
-
-        number, runtime = self.turn % SLOTS, cupy.cuda.runtime
-        begin = first // ALIGNED_EDGES * ALIGNED_EDGES
-        if self.turn >= SLOTS:
-            self.stream.wait_event(self.used[number])
-        found, at = {}, int(self.slots[number].data.ptr)
-        for name in names:
-            row = self.rows[name]
-            size = (last - begin) * row
-            if size:
-                source = int(self.arrays[name].data.ptr) + begin * row
-                runtime.memcpyAsync(at, source, size, runtime.memcpyHostToDevice, self.stream.ptr)
-            found[name] = np.uint64((at - begin * row) % (1 << 64))
-            at += aligned(size + SLACK)
-            self.copied += size
-        self.filled[number].record(self.stream)
-        cupy.cuda.get_current_stream().wait_event(self.filled[number])
-        return found
+        number = self.turn % len(self.slots)
+        self.fill(number, names, first, last)
+        self.wait_for(number)
+        return self.pointers(number, names, first, last)
 
     def release(self) -> None:
         """Let the slot of the latest copy be overwritten after the work queued so far."""
+        self.free(self.turn % len(self.slots))
+        self.turn += 1
+
+    def fill(self, number: int, names: Sequence[str], first: int, last: int) -> None:
+        """Queue the copies of the edges ``first..last`` of arrays to a slot, after the work that used it."""
         import cupy
 
-        self.used[self.turn % SLOTS].record(cupy.cuda.get_current_stream())
-        self.turn += 1
+        runtime = cupy.cuda.runtime
+        if number in self._freed:
+            self.stream.wait_event(self.used[number])
+        for name, at, begin in self._places(number, names, first, last):
+            size = (last - begin) * self.rows[name]
+            if size:
+                source = int(self.arrays[name].data.ptr) + begin * self.rows[name]
+                runtime.memcpyAsync(at, source, size, runtime.memcpyHostToDevice, self.stream.ptr)
+            self.copied += size
+        self.filled[number].record(self.stream)
+
+    def wait_for(self, number: int) -> None:
+        """Let the current stream wait for the copies to a slot."""
+        import cupy
+
+        cupy.cuda.get_current_stream().wait_event(self.filled[number])
+
+    def pointers(self, number: int, names: Sequence[str], first: int, last: int) -> dict[str, np.uint64]:
+        """Return where kernels find edge 0 of arrays, of which a slot has the edges ``first..last``."""
+        places = self._places(number, names, first, last)
+        return {name: np.uint64((at - begin * self.rows[name]) % (1 << 64)) for name, at, begin in places}
+
+    def free(self, number: int) -> None:
+        """Let a slot be overwritten after the work queued so far."""
+        import cupy
+
+        self.used[number].record(cupy.cuda.get_current_stream())
+        self._freed.add(number)
+
+    def _places(self, number: int, names: Sequence[str], first: int, last: int) -> Iterator[tuple[str, int, int]]:
+        """Yield the arrays, the addresses in a slot from which on their edges are, and the first of these edges."""
+        begin, at = first // ALIGNED_EDGES * ALIGNED_EDGES, int(self.slots[number].data.ptr)
+        for name in names:
+            yield name, at, begin
+            at += aligned((last - begin) * self.rows[name] + SLACK)
 
 
 class WindowedCall:
@@ -145,7 +181,7 @@ class WindowedCall:
 class Streamed:
     """Calls that are queued one by one."""
 
-    def __init__(self, calls: Sequence[Call | WindowedCall]) -> None:
+    def __init__(self, calls: Sequence[Starts]) -> None:
         self.calls = calls
 
     def launch(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -16,7 +16,6 @@ from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.ranges import Over
 
-SLOTS = 2
 ALIGNED_EDGES = 64  # a window is copied from a multiple of these on, so that rows keep their alignment
 ALIGNED_BYTES = 256
 OFFSETS = {Over.VERTICES: "in", Over.SOURCES: "out", Over.OUT_EDGES: "out"}
@@ -33,6 +32,26 @@ WANTED = """extern "C" __global__ void {name}(Run* run, {flags}const Id* ends, I
 {test}    }}
 }}
 """
+# The active vertices of each window, the edges of their rows, and the sectors of host memory with these.
+COUNTED = """extern "C" __global__ void {name}(Run* run, {flags}const EdgeId* rows, const Id* ends, Id n, Count* found)
+{{
+    if ({never}) return;
+    for (Id w = blockIdx.y; w < n; w += gridDim.y) {{
+        Count active = 0, edges = 0, sectors = 0;
+        for (Id v = ends[w] + thread_of_grid(); v < ends[w + 1]; v += threads_of_grid()) {{
+            if (!({wanted})) continue;
+            const EdgeId start = rows[v], stop = rows[v + 1];
+            ++active;
+            edges += Count(stop - start);
+            if (start == stop) continue;
+{sectors}        }}
+        add_counts(found + 3 * w, active);
+        add_counts(found + 3 * w + 1, edges);
+        add_counts(found + 3 * w + 2, sectors);
+    }}
+}}
+"""
+SECTORS = "            sectors += Count(stop * {row}ull - 1) / 32 - Count(start * {row}ull) / 32 + 1;\n"
 TEST = """        for (Id v = ends[w] + threadIdx.x; v < ends[w + 1]; v += BLOCK)
             if ({flags}[v]) wanted[w] = true;
 """
@@ -46,50 +65,85 @@ def name_of_test(kernel: CudaKernel) -> str:
 def test_source(kernel: CudaKernel) -> str:
     """Return the source of the kernel that decides which windows another one needs."""
     visits = kernel.visits
-    unless = kernel.unless if OF_RUN.fullmatch(kernel.unless) else "run->over()"
     return WANTED.format(
         name=name_of_test(kernel),
         flags=f"const bool* {visits.flags}, " if visits.flags else "",
-        never=f"{unless} || {visits.never}" if visits.never else unless,
+        never=_never(kernel),
         every=(visits.every or "false") if visits.flags else "true",
         test=TEST.format(flags=visits.flags) if visits.flags else "",
     )
+
+
+def counted_source(kernel: CudaKernel, rows: Sequence[int]) -> str:
+    """Return the source of the kernel that counts what another one needs of each window.
+
+    ``rows``: bytes of an edge in each array that the kernel reads.
+    """
+    flags, every = kernel.visits.flags, kernel.visits.every
+    return COUNTED.format(
+        name=name_of_test(kernel),
+        flags=f"const bool* {flags}, " if flags else "",
+        never=_never(kernel),
+        wanted=(f"{flags}[v] || {every}" if every else f"{flags}[v]") if flags else "true",
+        sectors="".join(SECTORS.format(row=row) for row in rows),
+    )
+
+
+def _never(kernel: CudaKernel) -> str:
+    """Return the condition on the state of the run under which a kernel reads no edges."""
+    unless = kernel.unless if OF_RUN.fullmatch(kernel.unless) else "run->over()"
+    return f"{unless} || {kernel.visits.never}" if kernel.visits.never else unless
 
 
 @dataclass(frozen=True)
 class Windows:
     """Windows of at most ``edges`` edges, in slots of ``slot_bytes`` bytes; all 0 unless edges are streamed.
 
-    ``row_bytes``: of an edge, by the names of the arrays.
+    ``row_bytes``: of an edge, by the names of the arrays. ``slots``: windows in the memory of the device. ``counted``:
+    the active vertices and edges of windows are counted, not only which windows are needed. ``stagings``: buffers for
+    packed rows of windows, as many in page-locked memory of the host as on the device, each of ``staging_bytes``.
+    ``extra_host_bytes``: of other page-locked memory.
     """
 
     edges: int = 0
     slot_bytes: int = 0
     row_bytes: tuple[tuple[str, int], ...] = ()
+    slots: int = 2
+    counted: bool = False
+    stagings: int = 0
+    staging_bytes: int = 0
+    extra_host_bytes: int = 0
 
-    @classmethod
-    def of(
-        cls, window_bytes: int, facts: GraphFacts, kernels: Iterable[CudaKernel], buffers: Iterable[CudaBuffer]
+    def over(
+        self, window_bytes: int, facts: GraphFacts, kernels: Iterable[CudaKernel], buffers: Iterable[CudaBuffer]
     ) -> Self:
-        """Return the windows of some kernels: as many edges as fit for the kernel with the most bytes an edge."""
+        """Return the windows for some kernels: as many edges as fit for the kernel with the most bytes an edge."""
         rows = {one.name: one.stride * np.dtype(one.dtype).itemsize for one in buffers if one.of_edges}
         taken = [[rows[name] for name in kernel.arguments if name in rows] for kernel in kernels]
         largest = max((sum(some) for some in taken), default=0)
         if not window_bytes or not largest:
-            return cls()
+            return type(self)()
         edges = max(1, window_bytes // largest)
         stored = min(edges, facts.num_edges) + ALIGNED_EDGES
         slot = max(sum(aligned(stored * row + SLACK) for row in some) for some in taken)
-        return cls(edges, slot, tuple(sorted(rows.items())))
+        return replace(self, edges=edges, slot_bytes=slot, row_bytes=tuple(sorted(rows.items())))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the slots."""
-        return SLOTS * self.slot_bytes
+        """Bytes of the slots and of packed rows in the memory of the device."""
+        return self.slots * self.slot_bytes + self.stagings * self.staging_bytes
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes of page-locked memory of the host besides the edges."""
+        return self.stagings * self.staging_bytes + self.extra_host_bytes
 
     def tests(self, kernels: Iterable[CudaKernel]) -> Iterator[str]:
         """Yield the sources of the kernels that decide which windows each of ``kernels`` needs."""
-        return (test_source(kernel) for kernel in kernels if self.takes(kernel))
+        for kernel in kernels:
+            if self.takes(kernel):
+                rows = [row for name, row in self.row_bytes if name in kernel.arguments]
+                yield counted_source(kernel, rows) if self.counted else test_source(kernel)
 
     def takes(self, kernel: CudaKernel) -> bool:
         """Return whether a kernel reads streamed arrays."""
@@ -110,7 +164,9 @@ class Windows:
                     f"edges=streamed: the kernel {launch.kernel.name} of this schedule does not work on consecutive "
                     "vertices; give edges=mapped, or a schedule in which owners of vertices have whole rows"
                 )
-        largest = max(facts.in_degrees.largest, facts.out_degrees.largest)
+        sides = {OFFSETS[launch.over] for launch in launches if self.takes(launch.kernel) and launch.over in OFFSETS}
+        degrees = {"in": facts.in_degrees, "out": facts.out_degrees}
+        largest = max((degrees[side].largest for side in sides), default=0)
         if largest > self.edges:
             wanted = -(-window_of(self, largest) // 10**6)
             reason = f"edges=streamed: a window has {self.edges:,} edges, and a vertex has {largest:,}"
