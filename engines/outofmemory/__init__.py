@@ -20,10 +20,10 @@ def onyx_engines() -> list[EngineSpec]:
         ),
         EngineSpec(
             "scaph",
-            "push, subgraphs of a file read whole or by active rows, by their value (Zheng et al. 2020)",
+            "push, subgraphs brought to the device whole or by active rows, by their value (Zheng et al. 2020)",
             ScaphSchedule,
-            "engines.outofmemory.scaph.cpu_engine:ScaphCpuEngine",
+            "engines.outofmemory.scaph.engine:ScaphEngine",
             requires=("numba",),
-            devices=("cpu",),
+            devices=("cpu", "cuda"),
         ),
     ]

@@ -61,32 +61,44 @@ class EmogiSchedule(EdgeOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ScaphSchedule(EdgeOptions):
-    """Scaph's schedule: edges in a file, of which subgraphs are read into memory.
+    """Scaph's schedule: edges in host memory (on the CPU in a file), of which subgraphs are brought to the device.
 
     ``window_mb``: the size of a subgraph, in MB (32). ``slots``: subgraphs in memory, at most.
 
     ``values``: *measured*: a subgraph is of high value by the rule of :class:`~engines.outofmemory.scaph.values.Rule`,
     with ``alpha`` and ``beta``; *high*, *low*: all of them are. Those of high value are read whole. ``low``: of others,
-    *extract*: only the rows of active vertices are read; *stream*: they are read whole, too.
+    *extract*: only the rows of active vertices are read, which threads of the host pack for a GPU
+    (``extract_threads``); *stream*: they are read whole, too; *zero_copy*: a GPU reads their active rows in place.
+    ``access``: the lanes of a GPU that read the edges of a vertex (:class:`EmogiSchedule`).
 
     ``rounds``: how often a subgraph of high value is processed while it is in memory, at most, with vertex steps in
     between. 1: supersteps are synchronous. With more, the engine solves whole problems, and only programs run whose
     answer does not depend on the order of messages.
     """
 
-    edges: str = option("streamed", "place of the edge arrays: a file", values=("streamed",))
+    edges: str = option(
+        "streamed", "place of the edge arrays: page-locked memory of the host (GPU) or a file (CPU)",
+        values=("streamed",),
+    )  # fmt: skip
     values: str = option(
         "measured", "which subgraphs are read whole: by their value, all, or none", values=("measured", "high", "low")
     )
     low: str = option(
-        "extract", "subgraphs of low value: read the rows of active vertices, or all", values=("extract", "stream")
-    )
+        "extract", "subgraphs of low value: read the rows of active vertices, or all, or (GPU) active rows in place",
+        values=("extract", "stream", "zero_copy"),
+    )  # fmt: skip
     alpha: float = option(0.5, "useful share of a subgraph beyond which it is of high value", within="[0, 1]")
     beta: float = option(0.3, "the same of a subgraph whose useful bytes have grown", within="[0, 1]")
     rounds: int = option(
         1, "how often a subgraph of high value is processed while in memory, at most", within="[1, inf)"
     )
     slots: int = option(4, "subgraphs in memory, at most", within="[2, inf)")
+    extract_threads: int | None = option(
+        None, "GPU: threads of the host that pack active rows (null: all)", within="[1, inf)"
+    )
+    access: str | None = option(None, "GPU: lanes that read the edges of a vertex (null: tiled)", values=ACCESS)
+
+    GPU_ONLY: ClassVar[tuple[str, ...]] = ("extract_threads", "access")
 
     def __post_init__(self) -> None:
         super().__post_init__()

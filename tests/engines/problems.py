@@ -54,7 +54,7 @@ CLASSES = {
     "surprise": "engines.libraries.surprise_engine:SurpriseEngine",
     "lonestar": "engines.lonestar.engine:LonestarEngine",
     "emogi": "engines.outofmemory.emogi.engine:EmogiEngine",
-    "scaph": "engines.outofmemory.scaph.cpu_engine:ScaphCpuEngine",
+    "scaph": "engines.outofmemory.scaph.engine:ScaphEngine",
 }
 LIBRARIES = ("scipy", "torch")
 

@@ -19,6 +19,7 @@ from harness.api.cuda import (
     Over,
     ThreadPlanner,
     Thresholds,
+    Visits,
     collect_kernel,
     cuda_write_back,
     refusal,
@@ -85,15 +86,23 @@ def plan(
     reason = refused(lowered.program, schedule, facts, features)
     if reason:
         return No(reason)
+    resolved = resolve(schedule, device)
+    return planned(lowered, resolved, facts, features).draft.finish(resolved, FOLDER, Thresholds(rebuild=REBUILD_SHARE))
+
+
+def planned(lowered: LoweredProgram, schedule: EmogiSchedule, facts: GraphFacts, features: int) -> EmogiPlanner:
+    """Return the planner of a program that is not refused, which has planned its stages.
+
+    ``schedule``: with every option filled in.
+    """
     forms = change_driven(lowered.program)
     tracked = isinstance(forms, tuple | list) and not refusal(lowered.program, facts, features, change_driven=True)
     deltas = forms if tracked and not isinstance(forms, str) else ()
     kept = KeptAccumulators.of(lowered.program, facts, deltas, schedule.rebuild) if tracked else None
     setting = thread_setting(lowered, facts, features, "push", change_driven=tracked, accumulators=kept)
-    resolved = resolve(schedule, device)
-    planner = EmogiPlanner(setting, deltas, resolved)
+    planner = EmogiPlanner(setting, deltas, schedule)
     planner.plan_stages()
-    return planner.draft.finish(resolved, FOLDER, Thresholds(rebuild=REBUILD_SHARE))
+    return planner
 
 
 def refused(program: Program, schedule: EmogiSchedule, facts: GraphFacts, features: int) -> str:
@@ -182,7 +191,9 @@ class EmogiPlanner(ThreadPlanner):
             signature = [("first", "Id"), ("last", "Id"), (flag, "flags"), ("frontier", "list"), ("listed", "list")]
             template = LIST.format(wanted=f"{flag}[v] || run->rebuilding")
             self.draft.add(self.builder(f"list_{stage.name}", template, signature).finish(unless=unless), over, 1)
-        kernel = self.push_kernel(stage, listing, changes=changes).finish(unless=unless)
+        flags = f"active_{stage.name}" if self.tracking.change_driven and not listing else ""
+        visits = Visits(flags, every="run->rebuilding" if flags else "")
+        kernel = self.push_kernel(stage, listing, changes=changes).finish(unless=unless, visits=visits)
         self.draft.add(kernel, over, LANES[self.access])
         if self.schedule.counters:
             self._count(stage, kernel, listing, unless)

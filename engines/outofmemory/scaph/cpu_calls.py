@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.outofmemory.scaph.extraction import runs_of_rows, useful_edges
-from engines.outofmemory.scaph.traffic import Traffic
-from engines.outofmemory.scaph.values import Rule, Values
+from engines.outofmemory.scaph.reading import Readings
 from harness.api.cpu import OFFSETS, Slot, WindowedCalls
 
 if TYPE_CHECKING:
@@ -34,15 +33,13 @@ class Reading:
 class SubgraphCalls(WindowedCalls):
     """Calls of kernels by subgraphs, which are windows of the file.
 
-    ``schedule``: says how subgraphs are read. ``traffic``: what has been read since :meth:`reset`.
+    ``schedule``: says how subgraphs are read. ``readings``: choose that, and count what has been read.
     """
 
     def __init__(self, *arguments: Any, schedule: ScaphSchedule, edge_bytes: int) -> None:
         super().__init__(*arguments)
         self.schedule, self.edge_bytes = schedule, edge_bytes
-        fixed = "" if schedule.values == "measured" else schedule.values
-        self._values = Values(Rule(schedule.alpha, schedule.beta, fixed))
-        self.traffic = Traffic()
+        self.readings = Readings(schedule)
         self._given: Mapping[str, Array] | None = None
         self._slots = [Slot(self._size.nbytes // schedule.slots) for _ in range(schedule.slots)]
 
@@ -51,10 +48,6 @@ class SubgraphCalls(WindowedCalls):
         """The memory of subgraphs."""
         return self._slots
 
-    def reset(self) -> None:
-        """Forget values: a run begins."""
-        self._values.reset()
-
     def reading(self, name: str, first: int, last: int, rows: Array, offsets: Array) -> Reading:
         """Decide how kernel ``name`` gets the edges of the vertices ``first..last``, of which it needs some ``rows``.
 
@@ -62,15 +55,13 @@ class SubgraphCalls(WindowedCalls):
         """
         whole = int(offsets[last] - offsets[first]) * self.edge_bytes
         useful = useful_edges(offsets, rows) * self.edge_bytes
-        high = self._values.high((name, first), useful, whole)
-        self.traffic.visited += useful
-        self.traffic.subgraphs["high" if high else "low"] += 1
-        if high or self.schedule.low == "stream":
-            self.traffic.copied += whole
-            return Reading(high, None, None)
+        choice = self.readings.choose((name, first), useful, whole)
+        if choice.means == "copied":
+            return Reading(choice.high, None, None)
         runs = runs_of_rows(offsets, rows, GAP_BYTES // self.edge_bytes)
-        self.traffic.extracted += int((runs[:, 1] - runs[:, 0]).sum()) * self.edge_bytes
-        return Reading(high, runs, rows)
+        read = int((runs[:, 1] - runs[:, 0]).sum()) * self.edge_bytes
+        self.readings.traffic.moved["extracted"] += read
+        return Reading(choice.high, runs, rows)
 
     @contextmanager
     def holding(self, edges: Mapping[str, Array]) -> Iterator[None]:

@@ -14,7 +14,7 @@ from engines.outofmemory.scaph.traffic import Traffic
 from engines.pushbaseline.gunrock import cpu_engine as changes
 from engines.pushbaseline.schedules import GunrockSchedule
 from harness.api import No, change_driven
-from harness.api.cpu import CpuEngine, CpuExecutor, LoweredProgram
+from harness.api.cpu import CpuEngine, CpuExecutor, LoweredProgram, Transfers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,13 +45,13 @@ class ScaphExecutor(CpuExecutor):
     def reset(self, inputs: Inputs, state: Mapping[str, Any]) -> None:
         """Set the whole state to the start of a run."""
         super().reset(inputs, state)
-        self.calls.reset()
+        self.calls.readings.reset()
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled, or for ``max_supersteps`` more supersteps if these are synchronous."""
-        self.calls.traffic = Traffic()
+        traffic = self.calls.readings.traffic = Traffic()
         statistics = super().run(max_supersteps)
-        statistics.transfers = self.calls.traffic.transfers()
+        statistics.transfers = Transfers(traffic.visited, dict(traffic.moved), subgraphs=dict(traffic.subgraphs))
         return statistics
 
 
@@ -76,6 +76,11 @@ def plan(
     """Return the plan of a program, or why it cannot run."""
     if schedule.advice is not None:
         return No("schedule option advice is for managed edges; leave it unset")
+    for name in schedule.GPU_ONLY:
+        if getattr(schedule, name) is not None:
+            return No(f"schedule option {name} has no meaning on the CPU; leave it unset")
+    if schedule.low == "zero_copy":
+        return No("low=zero_copy has no meaning on the CPU, which has no link to a device; give low=extract")
     resolved = schedule.with_place()
     pushed = GunrockSchedule(edges=resolved.edges, window_mb=resolved.window_mb)
     made = changes.plan(program, pushed, graph, features, device, runs)

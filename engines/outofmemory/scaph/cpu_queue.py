@@ -127,8 +127,8 @@ class Superstep:
         number, level = found
         rows = self.rows(number)
         if len(rows):
-            self.calls.traffic.subgraphs["again"] += 1
-            self.calls.traffic.visited += useful_edges(self.offsets, rows) * self.calls.edge_bytes
+            self.calls.readings.traffic.subgraphs["again"] += 1
+            self.calls.readings.traffic.visited += useful_edges(self.offsets, rows) * self.calls.edge_bytes
             self.push(number, None)
             self.leave(number, level)
         elif last:

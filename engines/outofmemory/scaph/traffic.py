@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
-
-from harness.api.cpu import Transfers
 
 
 @dataclass
 class Traffic:
-    """Bytes of a run. ``visited``: of the rows of active vertices, each time. ``copied``: of subgraphs that were read
-    whole. ``extracted``: of rows that were read, with the gaps between them. ``subgraphs``: by kind of processing."""
+    """Bytes of a run. ``visited``: of the rows of active vertices, each time. ``moved``: by the means: *copied*, of
+    subgraphs that were read whole; *extracted*, of the rows that were read, with what was read besides them;
+    *zero_copy*, of the sectors that a device read in place. ``subgraphs``: by kind of processing."""
 
     visited: int = 0
-    copied: int = 0
-    extracted: int = 0
+    moved: Counter[str] = field(default_factory=lambda: Counter(copied=0, extracted=0))
     subgraphs: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("high", "low", "again"), 0))
-
-    def transfers(self) -> Transfers:
-        """Return the transfers of the run."""
-        return Transfers(
-            self.visited, {"copied": self.copied, "extracted": self.extracted}, subgraphs=dict(self.subgraphs)
-        )

@@ -1,0 +1,26 @@
+"""Scaph style on CUDA devices: runs the plans of :mod:`engines.outofmemory.scaph.cuda_plan`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engines.outofmemory.scaph.cuda_executor import ScaphCudaExecutor
+from engines.outofmemory.scaph.cuda_plan import plan
+from harness.api import DeviceFacts
+from harness.api.cuda import CUDA, CudaEngine
+
+if TYPE_CHECKING:
+    from engines.outofmemory.schedules import ScaphSchedule
+    from harness.api import GraphFacts, No, Program
+    from harness.api.cuda import CudaPlan
+
+
+class ScaphCudaEngine(CudaEngine):
+    """Push from active vertices over subgraphs that are copied, packed, or read in place."""
+
+    schedule: ScaphSchedule
+    executor_type = ScaphCudaExecutor
+
+    def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
+        """Return the plan of a program, or why it cannot run."""
+        return plan(program, self.schedule, graph, features)

@@ -1,0 +1,61 @@
+"""Scaph style on CUDA devices: a run, whose subgraphs are read as their values say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from engines.outofmemory.scaph.cuda_subgraphs import SubgraphStreamer
+from engines.outofmemory.scaph.cuda_unpacking import BYTES, WORDS
+from engines.outofmemory.scaph.packing import Packer
+from engines.outofmemory.scaph.reading import Readings
+from engines.outofmemory.scaph.traffic import Traffic
+from harness.api.cuda import CudaExecutor, Transfers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from harness.api import Inputs, RunStatistics
+    from harness.api.cuda import CudaPlan, Replayer
+
+
+class ScaphCudaExecutor(CudaExecutor):
+    """Run a plan of Scaph. ``readings``: how subgraphs are read, and what has been. ``packer``: packs active rows."""
+
+    def __init__(self, plan: CudaPlan, *arguments: Any) -> None:
+        super().__init__(plan, *arguments)
+        self.readings = Readings(plan.schedule)
+        self.packer = Packer(plan.schedule.extract_threads) if plan.windows.stagings else None
+
+    def compile(self) -> None:
+        """Compile the plan's module for the device, and the functions that pack rows."""
+        super().compile()
+        if self.packer:
+            self.packer.compile(self.store.graph.csr.offsets)
+
+    def function_names(self) -> Iterable[str]:
+        """Return the names of the functions of the module that are launched."""
+        return (*super().function_names(), *((WORDS, BYTES) if self.packer else ()))
+
+    def replayer(self, arrays: Mapping[str, Any]) -> Replayer:
+        """Return what prepares the calls of a superstep, by subgraphs if edges are streamed."""
+        if not self.plan.windows.edges:
+            return super().replayer(arrays)
+        return SubgraphStreamer(self.plan, self.store, self.functions, arrays, self.readings, self.packer)
+
+    def reset(self, inputs: Inputs, state: Mapping[str, Any]) -> None:
+        """Set the whole state to the start of a run."""
+        super().reset(inputs, state)
+        self.readings.reset()
+
+    def run(self, max_supersteps: int) -> RunStatistics:
+        """Run until settled or for ``max_supersteps`` more supersteps."""
+        traffic = self.readings.traffic = Traffic()
+        statistics = super().run(max_supersteps)
+        statistics.transfers = Transfers(traffic.visited, dict(traffic.moved), subgraphs=dict(traffic.subgraphs))
+        return statistics
+
+    def close(self) -> None:
+        """Release the arrays, and the threads that pack rows."""
+        super().close()
+        if self.packer:
+            self.packer.close()

@@ -1,0 +1,62 @@
+"""Scaph style on CUDA devices: push from the vertices that moved, over subgraphs in slots of the device (Zheng 2020).
+
+The kernels are those of the EMOGI style, which run window by window. A window is a subgraph. Before each launch a
+kernel counts the active vertices of every subgraph and their edges, and the host decides how each is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from engines.outofmemory.emogi.cuda_plan import FOLDER, REBUILD_SHARE, planned
+from engines.outofmemory.scaph.cuda_unpacking import UNPACKING
+from engines.outofmemory.scaph.packing import TABLE_BYTES, groups_of
+from engines.outofmemory.schedules import EmogiSchedule
+from harness.api import No
+from harness.api.cuda import LoweredProgram, Thresholds, Windows, aligned, refusal
+
+if TYPE_CHECKING:
+    from engines.outofmemory.schedules import ScaphSchedule
+    from harness.api import GraphFacts, Program
+    from harness.api.cuda import CudaPlan
+
+STAGINGS = 2  # one is packed while the other is copied
+MOST_PACKED = 1 << 32  # positions in a packed subgraph take 32 bits
+
+
+def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features: int) -> CudaPlan | No:
+    """Return the plan of a program on a CUDA device, or why it cannot run."""
+    lowered = LoweredProgram.of(program, masked=True)
+    reason = refused(lowered.program, schedule, facts, features)
+    if reason:
+        return No(reason)
+    resolved = replace(schedule.with_place(), access=schedule.access or "tiled")
+    push = EmogiSchedule(access=resolved.access, frontier="flags", counters=False)
+    draft = planned(lowered, push, facts, features).draft
+    draft.windows = Windows(slots=resolved.slots, counted=True)
+    made = draft.finish(resolved, FOLDER, Thresholds(rebuild=REBUILD_SHARE))
+    if isinstance(made, No) or not extracts(resolved):
+        return made
+    if min(made.windows.edges, facts.num_edges) >= MOST_PACKED:
+        return No("low=extract packs at most 2^32 - 1 edges of a subgraph; give a smaller window_mb")
+    table = aligned(TABLE_BYTES * groups_of(facts.num_vertices))
+    windows = replace(
+        made.windows, stagings=STAGINGS, staging_bytes=table + made.windows.slot_bytes,
+        extra_host_bytes=facts.num_vertices,
+    )  # fmt: skip
+    return replace(made, windows=windows, source=made.source + UNPACKING)
+
+
+def extracts(schedule: ScaphSchedule) -> bool:
+    """Return whether the host may pack rows."""
+    return schedule.low == "extract" and schedule.values != "high"
+
+
+def refused(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features: int) -> str:
+    """Return why this schedule cannot run a lowered program; empty if it can, as far as known without planning."""
+    if schedule.advice is not None:
+        return "schedule option advice is for managed edges; leave it unset"
+    if schedule.rounds > 1:
+        return "rounds above 1 are not built on GPUs; give rounds=1"
+    return refusal(program, facts, features)

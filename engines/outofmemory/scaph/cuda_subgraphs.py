@@ -1,0 +1,214 @@
+"""Launches over subgraphs: which are needed, how each is read, and the copies that bring them to the device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.outofmemory.scaph.cuda_unpacking import BYTES, WORDS
+from engines.outofmemory.scaph.packing import TABLE_BYTES, groups_of
+from harness.api.cuda import PinnedMemory, Streamer, aligned, name_of_test, on_host, windows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeAlias
+
+    from engines.outofmemory.scaph.packing import Packer
+    from engines.outofmemory.scaph.reading import Choice, Readings
+    from harness.api.cuda import Call
+
+    Pointers: TypeAlias = dict[str, np.uint64]
+
+Array = NDArray[Any]
+
+SECTOR = 32  # bytes
+BLOCKS = 16  # of a multiprocessor, for kernels that go over the vertices of subgraphs
+MOST_ROWS_OF_BLOCKS = 65_535  # of a grid
+ORDER = ("copied", "extracted", "zero_copy")  # the host packs while whole subgraphs are copied
+
+
+class Staging:
+    """A buffer of packed rows in page-locked memory, and one on the device to which it is copied.
+
+    ``copied``: the event after which the former may be overwritten. ``unpacked``: the same of the latter.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        import cupy
+
+        self.host = PinnedMemory(nbytes)
+        self.device = cupy.full(nbytes, 0xA5, np.uint8)
+        self.copied, self.unpacked = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
+
+
+class SubgraphStreamer(Streamer):
+    """Prepare the calls of a plan whose edges are read by subgraphs; bring these to the slots of the device.
+
+    Raises MemoryError if there is no memory for slots and packed rows.
+    """
+
+    def __init__(
+        self, plan: Any, store: Any, functions: Any, arrays: Any, readings: Readings, packer: Packer | None
+    ) -> None:  # fmt: skip
+        super().__init__(plan, store, functions, arrays)
+        self.readings, self.packer = readings, packer
+        self.stagings = [Staging(plan.windows.staging_bytes) for _ in range(plan.windows.stagings)]
+        flags = PinnedMemory(plan.windows.extra_host_bytes) if self.stagings else None
+        self._flags_owner = flags
+        self.flags: Array = flags.host.view(np.bool_) if flags else np.zeros(0, np.bool_)
+        self._packed = 0
+
+    def windowed(self, call: Call) -> SubgraphCall:
+        """Return a call of a kernel that reads edges, prepared to run by subgraphs."""
+        return SubgraphCall(self, call)
+
+    def close(self) -> None:
+        """Release the slots and the buffers."""
+        super().close()
+        self.stagings.clear()
+        self._flags_owner, self.flags = None, np.zeros(0, np.bool_)
+
+    def extract(
+        self, number: int, names: Sequence[str], vertices: tuple[int, int], offsets: Array, flags: Array
+    ) -> int:  # fmt: skip
+        """Bring the rows of the ``flags`` of some consecutive vertices to their places in a slot.
+
+        Return the bytes that are copied. The host packs the rows; the current stream waits for the copy and unpacks
+        them. ``offsets``: of the rows, int64[V + 1]. :meth:`free` must follow the kernels that read the slot.
+        """
+        import cupy
+
+        assert self.packer is not None
+        staging, (first, last) = self.stagings[self._packed % len(self.stagings)], vertices
+        self._packed += 1
+        staging.copied.synchronize()
+        groups, room = groups_of(last - first), staging.host.host
+        table = room[: TABLE_BYTES * groups].view(np.uint32).reshape(groups, 2)
+        edges = self.packer.mark(flags, offsets, first, table)
+        at, places = aligned(table.nbytes), {}
+        for name in names:
+            unit = np.uint8 if self.rows[name] % 4 else np.uint32
+            width, size = self.rows[name] // np.dtype(unit).itemsize, edges * self.rows[name]
+            source, packed = on_host(self.arrays[name]).view(unit), room[at : at + size].view(unit)
+            self.packer.copy(table, offsets, first, edges, width, source, packed)
+            places[name] = at, width
+            at += aligned(size)
+        self.stream.wait_event(staging.unpacked)
+        cupy.cuda.runtime.memcpyAsync(
+            int(staging.device.data.ptr), staging.host.pointer, at, cupy.cuda.runtime.memcpyHostToDevice,
+            self.stream.ptr,
+        )  # fmt: skip
+        staging.copied.record(self.stream)
+        current = cupy.cuda.get_current_stream()
+        current.wait_event(staging.copied)
+        self._unpack(staging, number, places, vertices, (int(offsets[first]), int(offsets[last])))
+        staging.unpacked.record(current)
+        return table.nbytes + edges * sum(self.rows[name] for name in names)
+
+    def _unpack(
+        self, staging: Staging, number: int, places: dict[str, tuple[int, int]], vertices: tuple[int, int],
+        edges: tuple[int, int],
+    ) -> None:  # fmt: skip
+        """Queue the kernels that move packed rows, which are at ``places``, to a slot."""
+        pointers = self.pointers(number, list(places), *edges)
+        first, last = map(np.uint32, vertices)
+        blocks = max(1, min(groups_of(int(last - first)), 64 * BLOCKS))
+        for name, (at, width) in places.items():
+            function = self.functions[BYTES if self.rows[name] % 4 else WORDS]
+            packed = np.uint64(int(staging.device.data.ptr) + at)
+            arguments = (
+                staging.device, first, last, self.arrays["out_offsets"], packed, np.uint32(width), pointers[name]
+            )  # fmt: skip
+            function((blocks,), (self.plan.threads,), arguments)
+
+
+class SubgraphCall:
+    """A call of a kernel that runs by subgraphs, each a range of vertices in ``parts``."""
+
+    def __init__(self, streamer: SubgraphStreamer, call: Call) -> None:
+        import cupy
+
+        assert call.launch is not None
+        self.streamer, self.call, self.kernel = streamer, call, call.launch.kernel
+        self.names = [name for name in self.kernel.arguments if name in streamer.rows]
+        self.edge_bytes = sum(streamer.rows[name] for name in self.names)
+        self.offsets, _ = streamer.edges_of(call)
+        self.parts = windows(self.offsets, *call.bounds, streamer.plan.windows.edges)
+        self.ends = cupy.asarray(np.array([call.bounds[0], *(last for _, last in self.parts)], np.uint32))
+        self.found = cupy.zeros(3 * max(1, len(self.parts)), np.int64)
+
+    def start(self) -> None:
+        """Count what is needed of every subgraph, and run the kernel for each that has active vertices."""
+        chosen: list[tuple[int, Choice]] = []
+        counts = self.counts()
+        for number, (active, edges, sectors) in enumerate(counts):
+            if active:
+                choice = self.choose(number, edges, sectors)
+                if edges or choice.means == "copied":
+                    chosen.append((number, choice))
+        flags = self._flags([number for number, choice in chosen if choice.means == "extracted"], counts)
+        for means in ORDER:
+            for number, choice in chosen:
+                if choice.means == means:
+                    self._process(number, means, flags.get(number))
+
+    def counts(self) -> list[tuple[int, int, int]]:
+        """Return the active vertices of each subgraph, the edges of their rows and the sectors with these.
+
+        The stream is waited for.
+        """
+        count = len(self.parts)
+        if not count:
+            return []
+        self.found.fill(0)
+        flags = self.kernel.visits.flags
+        call, given = self.call, [self.call.arguments[flags]] if flags else []
+        arguments = (
+            call.arguments["run"], *given, self.streamer.arrays["out_offsets"], self.ends, np.uint32(count), self.found
+        )  # fmt: skip
+        rows = min(count, MOST_ROWS_OF_BLOCKS)
+        longest = max(last - first for first, last in self.parts)
+        blocks = max(1, min(-(-longest // call.threads), call.multiprocessors * BLOCKS // rows))
+        self.streamer.functions[name_of_test(self.kernel)]((blocks, rows), (call.threads,), arguments)
+        found = self.found.get().reshape(-1, 3)[:count]
+        return [(int(active), int(edges), int(sectors)) for active, edges, sectors in found]
+
+    def choose(self, number: int, edges: int, sectors: int) -> Choice:
+        """Return how a subgraph is read, of which some ``edges`` are useful, and count what is read in place."""
+        readings, (first, last) = self.streamer.readings, self.parts[number]
+        whole = int(self.offsets[last] - self.offsets[first]) * self.edge_bytes
+        choice = readings.choose((self.kernel.name, first), edges * self.edge_bytes, whole)
+        if choice.means == "zero_copy":
+            readings.traffic.moved["zero_copy"] += SECTOR * sectors
+        return choice
+
+    def _flags(self, numbers: Sequence[int], counts: Sequence[tuple[int, int, int]]) -> dict[int, Array]:
+        """Return the flags of the active vertices of some subgraphs, in memory of the host."""
+        parts = {number: self.parts[number] for number in numbers}
+        partly = [part for number, part in parts.items() if counts[number][0] < part[1] - part[0]]
+        if partly:
+            low, high = partly[0][0], partly[-1][1]
+            self.call.arguments[self.kernel.visits.flags][low:high].get(out=self.streamer.flags[low:high])
+        return {
+            number: self.streamer.flags[first:last] if (first, last) in partly else np.ones(last - first, np.bool_)
+            for number, (first, last) in parts.items()
+        }
+
+    def _process(self, number: int, means: str, flags: Array | None) -> None:
+        """Read a subgraph and run the kernel for its vertices."""
+        streamer, (first, last) = self.streamer, self.parts[number]
+        edges = int(self.offsets[first]), int(self.offsets[last])
+        if means == "zero_copy":
+            self.call.between(first, last).start()
+            return
+        if flags is None:
+            pointers = streamer.copy(self.names, *edges)
+        else:
+            slot = streamer.turn % len(streamer.slots)
+            read = streamer.extract(slot, self.names, (first, last), self.offsets, flags)
+            streamer.readings.traffic.moved["extracted"] += read
+            pointers = streamer.pointers(slot, self.names, *edges)
+        self.call.between(first, last, **pointers).start()
+        streamer.release()
