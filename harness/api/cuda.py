@@ -34,7 +34,7 @@ from harness.lowering.cuda.setting import CudaSetting
 from harness.lowering.cuda.streamed import Streamer
 from harness.lowering.cuda.thread_planner import ThreadPlanner, combine_threads, thread_builder, thread_setting
 from harness.lowering.cuda.tracking_policy import TrackingPolicy
-from harness.lowering.cuda.windows import Windows, aligned, name_of_test
+from harness.lowering.cuda.windows import Windows, aligned, name_of_test, unstreamable
 from harness.lowering.cuda.write_back import cuda_write_back, frontier, store_sent
 from harness.lowering.edge_order import constants_by_source, places
 from harness.lowering.edge_windows import windows
@@ -124,6 +124,7 @@ __all__ = [
     "thread_builder",
     "thread_setting",
     "turned",
+    "unstreamable",
     "whole_ranges",
     "windows",
     "work",

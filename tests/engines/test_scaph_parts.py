@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from engines.outofmemory.scaph import packing
 from engines.outofmemory.scaph.extraction import runs_of_rows, useful_edges
 from engines.outofmemory.scaph.levels import LevelQueue
 from engines.outofmemory.scaph.values import Rule, Values
@@ -99,3 +100,31 @@ def test_runs_contain_exactly_the_active_rows_and_small_gaps(rows, data, gap):
         assert not len(extra)
     longest = max((len(part) for part in np.split(extra, np.flatnonzero(np.diff(extra) > 1) + 1)), default=0)
     assert longest <= gap
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+@pytest.mark.parametrize("width", [1, 3])
+def test_packed_rows_are_slices(width, threads, monkeypatch):
+    """Whatever the number of threads: rows of all lengths, empty ones, and the last of the subgraph included."""
+    monkeypatch.setattr(packing, "FEW_EDGES", 10)
+    packer, rng = packing.Packer(threads), np.random.default_rng(threads)
+    for vertices in (1, 31, 32, 33, 300):
+        offsets = np.concatenate([[0], np.cumsum(rng.choice([0, 0, 1, 2, 40], 7 + vertices))]).astype(np.int64)
+        first, source = 7, rng.integers(0, 1 << 32, offsets[-1] * width, np.uint32)
+        for share in (0.0, 0.3, 1.0):
+            flags = rng.random(vertices) < share
+            flags[-1] |= share > 0
+            table = np.full((packing.groups_of(vertices), 2), 7, np.uint32)
+            edges = packer.mark(flags, offsets, first, table)
+            rows = [source[offsets[v] * width : offsets[v + 1] * width] for v in first + np.flatnonzero(flags)]
+            wanted = np.concatenate([*rows, np.zeros(0, np.uint32)])
+            assert edges * width == len(wanted)
+            packed = np.full(len(wanted) + 1, 9, np.uint32)
+            packer.copy(table, offsets, first, edges, width, source, packed)
+            np.testing.assert_array_equal(packed, [*wanted, 9])
+            found = (table[:, :1] >> np.arange(32, dtype=np.uint32)) & 1
+            np.testing.assert_array_equal(found.ravel()[:vertices], flags)
+            degrees = np.where(flags, np.diff(offsets)[first:], 0)
+            before = [degrees[: 32 * group].sum() for group in range(len(table))]
+            np.testing.assert_array_equal(table[:, 1], before)
+    packer.close()

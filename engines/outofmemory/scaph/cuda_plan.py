@@ -14,7 +14,7 @@ from engines.outofmemory.scaph.cuda_unpacking import UNPACKING
 from engines.outofmemory.scaph.packing import TABLE_BYTES, groups_of
 from engines.outofmemory.schedules import EmogiSchedule
 from harness.api import No
-from harness.api.cuda import LoweredProgram, Thresholds, Windows, aligned, refusal
+from harness.api.cuda import LoweredProgram, Thresholds, Windows, aligned, refusal, unstreamable
 
 if TYPE_CHECKING:
     from engines.outofmemory.schedules import ScaphSchedule
@@ -59,4 +59,4 @@ def refused(program: Program, schedule: ScaphSchedule, facts: GraphFacts, featur
         return "schedule option advice is for managed edges; leave it unset"
     if schedule.rounds > 1:
         return "rounds above 1 are not built on GPUs; give rounds=1"
-    return refusal(program, facts, features)
+    return unstreamable(program) or refusal(program, facts, features)

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from harness.facts import GraphFacts
-from harness.language.program import EdgeUpdate, Program
+from harness.language.program import EdgeReduce, EdgeUpdate, Program, reads
 from harness.lowering.cuda.buffers import CudaBuffer
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch
@@ -21,6 +21,7 @@ ALIGNED_BYTES = 256
 OFFSETS = {Over.VERTICES: "in", Over.SOURCES: "out", Over.OUT_EDGES: "out"}
 SLACK = 512  # bytes after the last row, which a lane without a feature may read
 OF_RUN = re.compile(r"(?:[\s|&!()]|run->\w+(?:\(\d*\))?)*")  # a condition on the state of the run only
+READS_REVERSE = "edges=streamed: the program reads reverse edges, which are in other windows; give edges=mapped"
 WANTED = """extern "C" __global__ void {name}(Run* run, {flags}const Id* ends, Id count, bool* wanted)
 {{
     if ({never}) return;
@@ -151,14 +152,14 @@ class Windows:
 
     def refusal(self, program: Program, facts: GraphFacts, launches: Sequence[Launch]) -> str:
         """Return why the edges of a plan cannot be streamed; empty if they can."""
-        updated = next((stage for stage in program.stages if isinstance(stage, EdgeUpdate)), None)
-        if updated is not None:
-            return f"edges=streamed: {updated.name} updates an edge property, and only edges that do not change stream"
+        refused = unstreamable(program)
+        if refused:
+            return refused
         for launch in launches:
             if not self.takes(launch.kernel):
                 continue
             if {"reverse", "places"} & set(launch.kernel.arguments):
-                return "edges=streamed: the program reads reverse edges, which are in other windows; give edges=mapped"
+                return READS_REVERSE
             if launch.over not in OFFSETS:
                 return (
                     f"edges=streamed: the kernel {launch.kernel.name} of this schedule does not work on consecutive "
@@ -172,6 +173,16 @@ class Windows:
             reason = f"edges=streamed: a window has {self.edges:,} edges, and a vertex has {largest:,}"
             return f"{reason}; give window_mb={wanted}"
         return ""
+
+
+def unstreamable(program: Program) -> str:
+    """Return why the edges of a program cannot be streamed under any schedule; empty if they can."""
+    for stage in program.stages:
+        if isinstance(stage, EdgeUpdate):
+            return f"edges=streamed: {stage.name} updates an edge property, and only edges that do not change stream"
+        if isinstance(stage, EdgeReduce) and any(space == "reverse" for space, _ in reads(stage)):
+            return READS_REVERSE
+    return ""
 
 
 def window_of(found: Windows, edges: int) -> int:

@@ -1,0 +1,288 @@
+"""The Scaph style on an emulated device: answers, how subgraphs are read, bytes, and the waits that are due."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+import numpy as np
+import pytest
+
+from engines.outofmemory.scaph.packing import groups_of
+from harness.algorithms.bfs import BFS
+from harness.contract import Device, No, Phases
+from harness.emulation.arrays import Event, Stream
+from harness.graph import Graph
+from harness.graph.generators import rmat
+from harness.language import K, trace
+from harness.lowering.cuda import executor as cuda
+from tests.emulation.device import emulate
+from tests.engines import test_cuda, test_warm
+from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
+from tests.engines.problems import ALGORITHMS, prepared, problem, program
+from tests.engines.programs import edges_and_loops, inputs_for, program_named, traced
+from tests.engines.test_cuda import algorithms, check_every_superstep
+
+NAMES = ("bfs", "sssp", "components", "kcore", "pagerank", "label_propagation", "hits", "als", "multimodal")
+MEANS = [
+    {}, {"values": "low"}, {"values": "high"}, {"values": "low", "low": "stream"},
+    {"values": "low", "low": "zero_copy"}, {"low": "zero_copy", "alpha": 0.2}, {"access": "aligned", "slots": 2},
+]  # fmt: skip
+FEATURES = (1, 3, 32)
+# Every algorithm, all means, and every number of features.
+CASES = [
+    (name, MEANS[(3 * i + j) % len(MEANS)], FEATURES[(i + j) % 3], (0.004, 0.02)[(i + j) % 2])
+    for i, name in enumerate(NAMES)
+    for j in range(4)
+]
+
+
+@pytest.fixture
+def run_as(monkeypatch, emulated):
+    """Return a function that prepares an engine of the Scaph style with some options."""
+
+    def made(program, graph, features, **options):
+        monkeypatch.setitem(SCHEDULES, "scaph", ("scaph", options))
+        engine = cuda_engine("scaph")
+        engine.prepare(program, graph, features, emulated, Phases())
+        return engine
+
+    return made
+
+
+def check(options, traced, graph, inputs, features, device, monkeypatch):
+    """Compare supersteps with the reference."""
+    monkeypatch.setitem(SCHEDULES, "scaph", ("scaph", options))
+    check_every_superstep("scaph", traced, graph, inputs, features, device, 5)
+
+
+@pytest.mark.parametrize(("name", "options", "features", "size"), CASES)
+def test_every_superstep_is_right(name, options, features, size, emulated, monkeypatch):
+    algorithm = algorithms()[name]
+    graph = algorithm.prepare_graph(rmat(scale=6, edge_factor=8, seed=features, max_weight=4))
+    size *= features if name in ("als", "multimodal") else 1
+    inputs = algorithm.inputs(graph, features)
+    check({"window_mb": size, **options}, trace(algorithm), graph, inputs, features, emulated, monkeypatch)
+
+
+def several_numbers(p, self):
+    """Read several numbers of every edge, and one."""
+    p.edge("weight")
+    p.edge("gates", K)
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+
+    @p.over_edges(into="got", reduce="sum")
+    def spread(src, edge):
+        return edge.weight * edge.gates * src.x
+
+    @p.over_vertices
+    def step(v):
+        return {"x": 0.5 * v.x + 0.02 * v.got}
+
+    p.repeat(10)
+    p.output("x", bound=1e-4)
+
+
+@pytest.mark.parametrize("features", [1, 3])
+@pytest.mark.parametrize("options", [{"values": "low"}, {"values": "high"}, {"values": "low", "low": "zero_copy"}])
+def test_arrays_of_edges_of_all_widths(options, features, emulated, monkeypatch):
+    graph = edges_and_loops.__wrapped__()
+    for one in (program_named("several_reductions"), traced(several_numbers, "several numbers")):
+        check(
+            {"window_mb": 0.002, **options}, one, graph, inputs_for(one, graph, features), features, emulated,
+            monkeypatch,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [MEANS[0], MEANS[1], MEANS[4]], ids=str)
+@pytest.mark.parametrize("graph_name", ["hub", "scattered", "no edges", "one vertex", "one loop", "chain"])
+def test_rows_of_all_lengths(graph_name, options, emulated, monkeypatch):
+    """A hub fills a window exactly, many rows are empty, and there may be no edge or a single vertex."""
+    graph, inputs = problem("sssp", graph_name, 3)
+    size = 3000 * 8e-6 if graph_name == "hub" else 0.0004
+    check({"window_mb": size, **options}, program("sssp"), graph, inputs, 3, emulated, monkeypatch)
+
+
+@pytest.mark.parametrize("kind", ["insert", "lighter"])
+def test_warm_starts(kind, emulated, monkeypatch):
+    monkeypatch.setattr(test_warm, "graph_of", lambda *_: rmat(8, max_weight=8, seed=2))
+    monkeypatch.setattr(test_warm, "SHARE", 1e-3)
+    monkeypatch.setitem(SCHEDULES, "scaph", ("scaph", {"window_mb": 0.008}))
+    monkeypatch.setitem(test_warm.ALL, "scaph", SCHEDULES["scaph"])
+    test_cuda.test_warm_starts("scaph", "sssp", kind, emulated, monkeypatch)
+
+
+@pytest.mark.parametrize(("name", "options"), [("sssp", {"values": "low"}), ("pagerank", {})])
+def test_no_kernel_races(name, options, monkeypatch):
+    algorithm = algorithms()[name]
+    graph = algorithm.prepare_graph(rmat(scale=6, edge_factor=6, seed=1, max_weight=4))
+    check(
+        {"window_mb": 0.002, **options}, trace(algorithm), graph, algorithm.inputs(graph, 3), 3,
+        emulate(monkeypatch, racing=True), monkeypatch,
+    )  # fmt: skip
+
+
+# what is read ---------------------------------------------------------------------------------------------------------
+def four_rows():
+    """Return four rows of 10 edges, in two subgraphs of 20; a search from vertex 0 reaches 1, and then nothing new."""
+    sources = np.repeat(np.arange(4), 10)
+    targets = np.array([1, 0, 2, 3])[sources]
+    return Graph.from_edges(sources, targets, num_vertices=4, name="four rows", duplicates="keep")
+
+
+def test_what_is_read_by_hand(run_as):
+    graph, traced = four_rows(), trace(BFS(sources="0"))
+    table = 8  # bytes: an entry for the vertices of a subgraph
+    wanted = {
+        "low": ({"values": "low"}, {"copied": 0, "extracted": 4 * 10 + table}, (0, 1)),
+        "high": ({"values": "high"}, {"copied": 4 * 20, "extracted": 0}, (1, 0)),
+        "whole": ({"values": "low", "low": "stream"}, {"copied": 4 * 20, "extracted": 0}, (0, 1)),
+        # row 1 is the bytes 40 to 79: parts of the sectors that begin at 32 and 64
+        "in place": ({"low": "zero_copy"}, {"copied": 0, "extracted": 0, "zero_copy": 64}, (0, 1)),
+        "half is not more than alpha": ({}, {"copied": 0, "extracted": 4 * 10 + table}, (0, 1)),
+        "half is more than alpha": ({"alpha": 0.4}, {"copied": 4 * 20, "extracted": 0}, (1, 0)),
+    }
+    for case, (options, moved, (high, low)) in wanted.items():
+        engine = run_as(traced, graph, 1, window_mb=20 * 4 / 1e6, **options)
+        engine.reset(BFS(sources="0").inputs(graph, 1))
+        assert engine.run(1).transfers.visited == 4 * 40, "at first every vertex is active"
+        found = engine.run(1).transfers
+        assert found.visited == 4 * 10, "vertex 1 was reached"
+        assert found.moved == moved, case
+        assert found.subgraphs == {"high": high, "low": low, "again": 0}, "the other subgraph is not read"
+        engine.run(5)
+        assert sum(engine.run(1).transfers.moved.values()) == 0, "nothing is read once the run has settled"
+
+
+MIXED = {"alpha": 0.59, "beta": 0.59}  # some subgraphs of these searches exceed it in a superstep, and some do not
+
+
+@pytest.mark.parametrize("name", ["bfs", "sssp"])
+@pytest.mark.parametrize("options", [MIXED, {"alpha": 0.9}, {"values": "low", "low": "stream"}], ids=str)
+def test_values_are_those_of_the_cpu(options, name, run_as):
+    """Both devices find the same useful bytes in every subgraph, and read the same ones whole."""
+    graph, inputs = problem(name, "rmat", 1)
+    chosen = {"window_mb": 0.004, **options}
+    engines = [prepared("scaph", chosen, program(name), graph, 1), run_as(program(name), graph, 1, **chosen)]
+    for engine in engines:
+        engine.reset(inputs)
+    both, high = 0, []
+    for _ in range(6):
+        cpu, cuda = (engine.run(1).transfers for engine in engines)
+        assert cpu is not None
+        assert (cuda.visited, cuda.subgraphs) == (cpu.visited, cpu.subgraphs)
+        assert cuda.moved["copied"] == cpu.moved["copied"]
+        both += cpu.subgraphs["high"] > 0 and cpu.subgraphs["low"] > 0
+        high.append(cpu.subgraphs["high"])
+    assert both or options != MIXED, "both kinds occur in a superstep"
+    assert any(high[1:]) == ("values" not in options), "not only while all vertices are active"
+
+
+# memory ---------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("options", "stagings"),
+    [({}, 2), ({"slots": 3}, 2), ({"values": "high"}, 0), ({"low": "stream"}, 0), ({"low": "zero_copy"}, 0)],
+    ids=str,
+)
+def test_the_plan_prices_what_is_allocated(options, stagings, run_as, monkeypatch):
+    required = []
+    monkeypatch.setattr(cuda, "require_memory", required.append)
+    graph = rmat(scale=6, edge_factor=8, seed=1, max_weight=4)
+    engine = run_as(program("sssp"), graph, 1, window_mb=0.002, **options)
+    engine.reset(ALGORITHMS["sssp"].inputs(graph, 1))
+    engine.run(3)
+    plan, streamer = engine.planned, engine.executor.run_in_progress.launcher.place
+    of_edges = sum(buffer.nbytes for buffer in plan.buffers if buffer.of_edges)
+    others = sum(buffer.nbytes for buffer in plan.buffers if not buffer.of_edges)
+    assert of_edges == 2 * 4 * graph.num_edges
+    assert len(streamer.slots) == options.get("slots", 4)
+    assert len(streamer.stagings) == stagings
+    packed = sum(one.device.nbytes for one in streamer.stagings)
+    assert plan.bytes_needed == others + sum(slot.nbytes for slot in streamer.slots) + packed == required[-1]
+    flags = graph.num_vertices if stagings else 0
+    assert plan.host_bytes == of_edges + sum(one.host.nbytes for one in streamer.stagings) + flags
+    assert f"{plan.host_bytes:,} bytes of page-locked host memory" in engine.explain()
+    assert packed == stagings * (256 * -(-8 * groups_of(graph.num_vertices) // 256) + plan.windows.slot_bytes)
+    registered = sys.modules["cupy"].cuda.runtime.registered
+    assert len(registered) == 2 + stagings + bool(stagings)
+    gc.disable()  # nothing is left to the garbage collector
+    try:
+        engine.close()
+        assert not registered
+        assert not streamer.slots
+        assert not streamer.stagings
+    finally:
+        gc.enable()
+
+
+def packed_rows(streamer, offsets, turn):
+    """Extract a row of the graph of a test in a turn; return the buffer that held it."""
+    flags = np.arange(4) == turn
+    streamer.extract(turn % len(streamer.slots), ["out_neighbours"], (0, 4), offsets, flags)
+    return streamer.stagings[turn % 2]
+
+
+def row_of(staging):
+    """Return the row that has arrived on the device."""
+    return staging.device.get()[256 : 256 + 4 * 10].view(np.uint32)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_packed_rows_are_not_overwritten_before_they_are_copied(waits, run_as, monkeypatch):
+    """The emulated copy is made when it is waited for, and reads its source then: without the wait of the host, the
+    third row is in the place of the first."""
+    graph = four_rows()
+    engine = run_as(trace(BFS(sources="0")), graph, 1, window_mb=40 * 4 / 1e6, values="low")
+    streamer, offsets = engine.executor.run_in_progress.launcher.place, graph.csr.offsets
+    monkeypatch.setattr(Stream, "wait_event", lambda *_: None)  # no kernel asks for a copy
+    monkeypatch.setattr(streamer, "_unpack", lambda *_: None)  # nor would find one
+    if not waits:
+        monkeypatch.setattr(Event, "synchronize", lambda *_: None)
+    stagings = [packed_rows(streamer, offsets, turn) for turn in range(3)]
+    assert stagings[0] is stagings[2] is not stagings[1]
+    copied = [int(staging.host.host[256:260].view(np.uint32)[0]) for staging in stagings[:2]]
+    assert copied == [2, 0], "the rows 2 and 1"
+    if waits:
+        assert (row_of(stagings[0]) == 1).all(), "row 0 arrived before row 2 was packed"
+        return
+    for one in list(streamer.stream.pending):
+        one()
+    assert (row_of(stagings[0]) == 2).all(), "row 0 was lost"
+
+
+def test_copies_wait_for_kernels_and_kernels_for_copies(run_as, monkeypatch):
+    """Packed rows are not copied over those that are still unpacked, nor unpacked before they are there."""
+    graph, waited, wait = four_rows(), [], Stream.wait_event
+    engine = run_as(trace(BFS(sources="0")), graph, 1, window_mb=40 * 4 / 1e6, values="low")
+    streamer, offsets = engine.executor.run_in_progress.launcher.place, graph.csr.offsets
+
+    def noted(stream, event):
+        waited.append((stream is streamer.stream, event))
+        wait(stream, event)
+
+    monkeypatch.setattr(Stream, "wait_event", noted)
+    recorded, record = [], Event.record
+    monkeypatch.setattr(Event, "record", lambda event, *to: (recorded.append(event), record(event, *to)))
+    staging = packed_rows(streamer, offsets, 0)
+    assert waited == [(True, staging.unpacked), (False, staging.copied)]
+    assert recorded == [staging.copied, staging.unpacked]
+    slot = streamer.slots[0].get()[: 4 * 40].view(np.uint32)
+    assert (slot[:10] == 1).all(), "the row is in its place"
+    assert (slot[10:] == 0xA5A5A5A5).all(), "others are not touched"
+
+
+# refusals -------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("options", "name", "reason"),
+    [
+        ({}, "belief_propagation", "updates an edge property"),
+        ({"window_mb": 0.001}, "sssp", "give window_mb=1"),
+    ],
+)
+def test_what_cannot_run_is_refused_with_the_reason(options, name, reason, monkeypatch):
+    graph, _ = problem(name, "picture" if name.startswith("belief") else "hub", 3)
+    monkeypatch.setitem(SCHEDULES, "scaph", ("scaph", options))
+    answer = cuda_engine("scaph").supports(program(name), graph, 3, Device("cuda"))
+    assert isinstance(answer, No)
+    assert reason in answer.reason
