@@ -8,13 +8,18 @@ import sys
 import numpy as np
 import pytest
 
+from engines.outofmemory.scaph.cuda_subgraphs import SubgraphStreamer
+from engines.outofmemory.scaph.cuda_unpacking import HOLD
 from engines.outofmemory.scaph.packing import groups_of
 from harness.algorithms.bfs import BFS
+from harness.algorithms.sssp import SSSP
 from harness.contract import Device, No, Phases
 from harness.emulation.arrays import Event, Stream
 from harness.graph import Graph
-from harness.graph.generators import rmat
+from harness.graph.generators import grid, rmat
 from harness.language import K, trace
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
 from harness.lowering.cuda import executor as cuda
 from tests.emulation.device import emulate
 from tests.engines import test_cuda, test_warm
@@ -216,11 +221,9 @@ def test_the_plan_prices_what_is_allocated(options, stagings, run_as, monkeypatc
         gc.enable()
 
 
-def packed_rows(streamer, offsets, turn):
-    """Extract a row of the graph of a test in a turn; return the buffer that held it."""
-    flags = np.arange(4) == turn
-    streamer.extract(turn % len(streamer.slots), ["out_neighbours"], (0, 4), offsets, flags)
-    return streamer.stagings[turn % 2]
+def packed_row(streamer, offsets, row):
+    """Pack a row of :func:`four_rows`."""
+    return streamer.pack(["out_neighbours"], (0, 4), offsets, np.arange(4) == row)
 
 
 def row_of(staging):
@@ -236,10 +239,9 @@ def test_packed_rows_are_not_overwritten_before_they_are_copied(waits, run_as, m
     engine = run_as(trace(BFS(sources="0")), graph, 1, window_mb=40 * 4 / 1e6, values="low")
     streamer, offsets = engine.executor.run_in_progress.launcher.place, graph.csr.offsets
     monkeypatch.setattr(Stream, "wait_event", lambda *_: None)  # no kernel asks for a copy
-    monkeypatch.setattr(streamer, "_unpack", lambda *_: None)  # nor would find one
     if not waits:
         monkeypatch.setattr(Event, "synchronize", lambda *_: None)
-    stagings = [packed_rows(streamer, offsets, turn) for turn in range(3)]
+    stagings = [packed_row(streamer, offsets, row).staging for row in range(3)]
     assert stagings[0] is stagings[2] is not stagings[1]
     copied = [int(staging.host.host[256:260].view(np.uint32)[0]) for staging in stagings[:2]]
     assert copied == [2, 0], "the rows 2 and 1"
@@ -264,7 +266,9 @@ def test_copies_wait_for_kernels_and_kernels_for_copies(run_as, monkeypatch):
     monkeypatch.setattr(Stream, "wait_event", noted)
     recorded, record = [], Event.record
     monkeypatch.setattr(Event, "record", lambda event, *to: (recorded.append(event), record(event, *to)))
-    staging = packed_rows(streamer, offsets, 0)
+    packed = packed_row(streamer, offsets, 0)
+    streamer.unpack(packed, 0)
+    staging = packed.staging
     assert waited == [(True, staging.unpacked), (False, staging.copied)]
     assert recorded == [staging.copied, staging.unpacked]
     slot = streamer.slots[0].get()[: 4 * 40].view(np.uint32)
@@ -278,6 +282,7 @@ def test_copies_wait_for_kernels_and_kernels_for_copies(run_as, monkeypatch):
     [
         ({}, "belief_propagation", "updates an edge property"),
         ({"window_mb": 0.001}, "sssp", "give window_mb=1"),
+        ({"rounds": 2}, "pagerank", "is a sum, of which every message counts once; give rounds=1"),
     ],
 )
 def test_what_cannot_run_is_refused_with_the_reason(options, name, reason, monkeypatch):
@@ -286,3 +291,80 @@ def test_what_cannot_run_is_refused_with_the_reason(options, name, reason, monke
     answer = cuda_engine("scaph").supports(program(name), graph, 3, Device("cuda"))
     assert isinstance(answer, No)
     assert reason in answer.reason
+
+
+# several rounds -------------------------------------------------------------------------------------------------------
+QUEUED = [
+    {"rounds": 2}, {"rounds": 4, "slots": 6}, {"rounds": 3, "values": "high", "slots": 3}, {"rounds": 3, "alpha": 0.3},
+    {"rounds": 2, "values": "low"}, {"rounds": 3, "low": "zero_copy"}, {"rounds": 2, "low": "stream", "alpha": 0.8},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "features"), [("bfs", 1), ("sssp", 3), ("components", 1)])
+@pytest.mark.parametrize("graph_name", ["rmat", "grid", "chain", "scattered", "no edges"])
+@pytest.mark.parametrize("options", QUEUED, ids=str)
+def test_queued_subgraphs_settle_at_the_answer(options, graph_name, name, features, run_as):
+    graph, inputs = problem(name, graph_name, features)
+    size = 0.004 if graph_name == "rmat" else 0.0002
+    engine = run_as(program(name), graph, features, window_mb=size, **options)
+    assert not engine.stepwise
+    expected = settled(program(name), graph, inputs, features)
+    first = None
+    for _ in range(2):
+        engine.reset(inputs)
+        taken = engine.run(400)
+        assert (taken.settled, taken.supersteps) == (True, [])
+        found = compare(program(name), {n: engine.values(n) for n in expected}, expected)
+        assert found.ok, found.detail
+        first = first or taken.transfers
+        assert taken.transfers == first, "equal runs are equal"
+    assert sum(engine.run(400).transfers.moved.values()) == 0, "it has settled"
+
+
+def settled(traced, graph, inputs, features):
+    """Return the outputs of the reference once it has settled."""
+    run = ReferenceRun(traced, graph, features)
+    run.reset(inputs)
+    assert run.run(400).settled
+    return {name: run.values(name) for name in traced.outputs}
+
+
+def test_the_queue_reads_less_than_a_round_each(run_as):
+    """In a mesh a subgraph activates itself again, so that several rounds move fewer bytes than one."""
+    mesh = grid(rows=40, columns=40, removed=0.0)
+    inputs, moved = ALGORITHMS["sssp"].inputs(mesh, 1), {}
+    for rounds in (1, 4):
+        engine = run_as(program("sssp"), mesh, 1, window_mb=0.008, values="high", rounds=rounds, slots=4)
+        engine.reset(inputs)
+        transfers = engine.run(400).transfers
+        moved[rounds] = transfers.moved["copied"]
+        assert (transfers.subgraphs["again"] > 0) == (rounds > 1)
+        assert transfers.visited >= 8 * mesh.num_edges
+    assert moved[4] < moved[1] / 1.3
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_rows_that_were_not_packed_wait(held, run_as, monkeypatch):
+    """Vertex 2 becomes active after the row of vertex 3, in its subgraph, was packed: it waits for its own row.
+
+    Without that its row is read where none is (there are zeros), and vertex 4 is not reached.
+    """
+    pairs = np.array([(0, 1), (0, 3), (1, 2), (2, 4), (3, 5)])
+    graph = Graph.from_edges(*pairs.T, num_vertices=6, name="late", weights=np.ones(5))
+    engine = run_as(program("sssp"), graph, 1, window_mb=3 * 8e-6, values="low", rounds=2)
+    engine.reset(SSSP(sources="0").inputs(graph, 1))
+    for slot in engine.executor.streamer.slots:
+        slot.fill(0)
+    engine.executor.wait()
+    if not held:
+        over = SubgraphStreamer.over_packed
+
+        def without(streamer, function, *given):
+            if function != HOLD:
+                over(streamer, function, *given)
+
+        monkeypatch.setattr(SubgraphStreamer, "over_packed", without)
+    taken = engine.run(100)
+    assert taken.transfers.subgraphs["low"] > 4, "two subgraphs, and one of them again in the next superstep"
+    wanted = [0, 1, 2, 1, 3 if held else np.inf, 2]
+    np.testing.assert_array_equal(engine.values("distance")[:, 0], wanted)

@@ -51,7 +51,7 @@ def test_synchronous_supersteps_are_right(options, name, features):
     assert (moved["copied"] == 0) == (options.get("values") == "low" and options.get("low") != "stream")
     whole = options.get("values") == "high" or options.get("low") == "stream" or options.get("alpha") == 0
     assert (moved["extracted"] == 0) == whole
-    edge_bytes = engine.planned.windows.edge_bytes
+    edge_bytes = engine.prepared.planned.windows.edge_bytes
     assert taken.transfers.visited == edge_bytes * taken.edges
     engine.close()
 
@@ -117,6 +117,9 @@ def test_what_is_read_by_hand():
     [
         ({"rounds": 2}, "pagerank", "is a sum, of which every message counts once; give rounds=1"),
         ({}, "belief_propagation", "updates an edge property"),
+        ({"low": "zero_copy"}, "bfs", "low=zero_copy has no meaning on the CPU"),
+        ({"extract_threads": 2}, "bfs", "option extract_threads has no meaning on the CPU"),
+        ({"access": "tiled"}, "bfs", "option access has no meaning on the CPU"),
     ],
 )
 def test_what_cannot_run_is_refused_with_the_reason(options, name, reason):

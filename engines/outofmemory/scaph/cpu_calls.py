@@ -56,6 +56,7 @@ class SubgraphCalls(WindowedCalls):
         whole = int(offsets[last] - offsets[first]) * self.edge_bytes
         useful = useful_edges(offsets, rows) * self.edge_bytes
         choice = self.readings.choose((name, first), useful, whole)
+        self.readings.traffic.visited += useful
         if choice.means == "copied":
             return Reading(choice.high, None, None)
         runs = runs_of_rows(offsets, rows, GAP_BYTES // self.edge_bytes)

@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from engines.outofmemory.scaph.asynchronous import out_of_step
 from engines.outofmemory.scaph.cpu_calls import SubgraphCalls
 from engines.outofmemory.scaph.cpu_queue import QueueLoop
 from engines.outofmemory.scaph.traffic import Traffic
 from engines.pushbaseline.gunrock import cpu_engine as changes
 from engines.pushbaseline.schedules import GunrockSchedule
-from harness.api import No, change_driven
+from harness.api import No
 from harness.api.cpu import CpuEngine, CpuExecutor, LoweredProgram, Transfers
 
 if TYPE_CHECKING:
@@ -86,33 +87,10 @@ def plan(
     made = changes.plan(program, pushed, graph, features, device, runs)
     if isinstance(made, No):
         return made
-    reason = ordered(program, made) if schedule.rounds > 1 else ""
+    lowered = LoweredProgram.of(program)
+    reason = out_of_step(lowered, changes.operators(lowered.program), schedule.rounds)
     if reason:
-        return No(f"rounds={schedule.rounds} processes subgraphs out of step, but {reason}; give rounds=1")
+        return No(reason)
     of_slot = min(made.windows.edges, graph.num_edges) * made.windows.edge_bytes
     slots = replace(made.windows, nbytes=schedule.slots * of_slot)
     return replace(made, schedule=resolved, title="ScaphCpuEngine", windows=slots)
-
-
-def ordered(program: Program, made: CpuPlan) -> str:
-    """Return why the answer of a program depends on the order of its messages; empty if it does not."""
-    lowered = LoweredProgram.of(program)
-    forms = change_driven(lowered.program)
-    if isinstance(forms, str):
-        return forms
-    sums = next((form.reduction.name for form in forms if form.kind != "monotone"), "")
-    if sums:
-        return f"{sums} is a sum, of which every message counts once"
-    if len(forms) != 1 or lowered.program.control.alternate:
-        return "the program has several reductions, or updates its sides in turn"
-    if not lowered.program.control.settles or made.criterion is not None:
-        return "the program does not end when nothing moves"
-    tracking = lowered.tracking(changes.operators(lowered.program), change_driven=True)
-    for group in tracking.groups:
-        if group.kind == "graph":
-            return f"{tracking.name(group)} reduces over the graph in every superstep"
-        for step in group.vertex_steps:
-            for name in step.writes:
-                if tracking.listening_groups(name) and not tracking.bounds_only(group, name):
-                    return f"{step.name} does more than to bound {name!r}"
-    return ""

@@ -16,10 +16,17 @@ if TYPE_CHECKING:
 
 
 class ScaphCudaEngine(CudaEngine):
-    """Push from active vertices over subgraphs that are copied, packed, or read in place."""
+    """Push from active vertices over subgraphs that are copied, packed, or read in place.
+
+    With several rounds it solves whole problems.
+    """
 
     schedule: ScaphSchedule
     executor_type = ScaphCudaExecutor
+
+    def __init__(self, schedule: ScaphSchedule) -> None:
+        super().__init__(schedule)
+        self.stepwise = schedule.rounds == 1
 
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
         """Return the plan of a program, or why it cannot run."""

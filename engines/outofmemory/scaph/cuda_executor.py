@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from engines.outofmemory.scaph.cuda_queue import solve
 from engines.outofmemory.scaph.cuda_subgraphs import SubgraphStreamer
-from engines.outofmemory.scaph.cuda_unpacking import BYTES, WORDS
+from engines.outofmemory.scaph.cuda_unpacking import BYTES, HOLD, LATE, RESTORE, WORDS
 from engines.outofmemory.scaph.packing import Packer
+from engines.outofmemory.scaph.queued import MOST_SUPERSTEPS
 from engines.outofmemory.scaph.reading import Readings
 from engines.outofmemory.scaph.traffic import Traffic
+from harness.api import RunStatistics
 from harness.api.cuda import CudaExecutor, Transfers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from harness.api import Inputs, RunStatistics
+    from harness.api import Inputs
     from harness.api.cuda import CudaPlan, Replayer
 
 
@@ -34,13 +37,18 @@ class ScaphCudaExecutor(CudaExecutor):
 
     def function_names(self) -> Iterable[str]:
         """Return the names of the functions of the module that are launched."""
-        return (*super().function_names(), *((WORDS, BYTES) if self.packer else ()))
+        packed = (WORDS, BYTES) if self.packer else ()
+        held = (HOLD, RESTORE) if LATE in self.plan.named else ()
+        return (*super().function_names(), *packed, *held)
 
     def replayer(self, arrays: Mapping[str, Any]) -> Replayer:
         """Return what prepares the calls of a superstep, by subgraphs if edges are streamed."""
         if not self.plan.windows.edges:
             return super().replayer(arrays)
-        return SubgraphStreamer(self.plan, self.store, self.functions, arrays, self.readings, self.packer)
+        self.streamer = SubgraphStreamer(
+            self.plan, self.store, self.functions, arrays, self.readings, self.packer
+        )  # fmt: skip
+        return self.streamer
 
     def reset(self, inputs: Inputs, state: Mapping[str, Any]) -> None:
         """Set the whole state to the start of a run."""
@@ -48,11 +56,23 @@ class ScaphCudaExecutor(CudaExecutor):
         self.readings.reset()
 
     def run(self, max_supersteps: int) -> RunStatistics:
-        """Run until settled or for ``max_supersteps`` more supersteps."""
+        """Run until settled, or for ``max_supersteps`` more supersteps if these are synchronous."""
         traffic = self.readings.traffic = Traffic()
-        statistics = super().run(max_supersteps)
+        statistics = super().run(max_supersteps) if self.plan.schedule.rounds == 1 else self._solve()
         statistics.transfers = Transfers(traffic.visited, dict(traffic.moved), subgraphs=dict(traffic.subgraphs))
         return statistics
+
+    def _solve(self) -> RunStatistics:
+        """Run until settled by the queue of subgraphs in memory."""
+        run = self.run_in_progress
+        run.launches = 0
+        if not run.settled:
+            with self.stream:
+                self.state.note(limit=MOST_SUPERSTEPS + 2, first=0)
+                solve(run, self.plan, self.streamer)
+                self.stream.synchronize()
+            run.settled = True
+        return RunStatistics(settled=True)
 
     def close(self) -> None:
         """Release the arrays, and the threads that pack rows."""

@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engines.outofmemory.emogi.cuda_plan import FOLDER, REBUILD_SHARE, planned
-from engines.outofmemory.scaph.cuda_unpacking import UNPACKING
+from engines.outofmemory.scaph.asynchronous import out_of_step
+from engines.outofmemory.scaph.cuda_unpacking import HOLD_LATE, LATE, UNPACKING
 from engines.outofmemory.scaph.packing import TABLE_BYTES, groups_of
 from engines.outofmemory.schedules import EmogiSchedule
-from harness.api import No
-from harness.api.cuda import LoweredProgram, Thresholds, Windows, aligned, refusal, unstreamable
+from harness.api import No, unfolded
+from harness.api.cuda import LoweredProgram, Thresholds, Windows, aligned, refusal, unstreamable, work
 
 if TYPE_CHECKING:
     from engines.outofmemory.schedules import ScaphSchedule
@@ -31,10 +32,16 @@ def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features:
     reason = refused(lowered.program, schedule, facts, features)
     if reason:
         return No(reason)
+    reason = out_of_step(lowered, unfolded(lowered.program), schedule.rounds)
+    if reason:
+        return No(reason)
     resolved = replace(schedule.with_place(), access=schedule.access or "tiled")
     push = EmogiSchedule(access=resolved.access, frontier="flags", counters=False)
     draft = planned(lowered, push, facts, features).draft
     draft.windows = Windows(slots=resolved.slots, counted=True)
+    holds = extracts(resolved) and resolved.rounds > 1
+    if holds:
+        draft.own(work(LATE, facts.num_vertices, "bool", start=0))
     made = draft.finish(resolved, FOLDER, Thresholds(rebuild=REBUILD_SHARE))
     if isinstance(made, No) or not extracts(resolved):
         return made
@@ -45,7 +52,7 @@ def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features:
         made.windows, stagings=STAGINGS, staging_bytes=table + made.windows.slot_bytes,
         extra_host_bytes=facts.num_vertices,
     )  # fmt: skip
-    return replace(made, windows=windows, source=made.source + UNPACKING)
+    return replace(made, windows=windows, source=made.source + UNPACKING + HOLD_LATE * holds)
 
 
 def extracts(schedule: ScaphSchedule) -> bool:
@@ -57,6 +64,4 @@ def refused(program: Program, schedule: ScaphSchedule, facts: GraphFacts, featur
     """Return why this schedule cannot run a lowered program; empty if it can, as far as known without planning."""
     if schedule.advice is not None:
         return "schedule option advice is for managed edges; leave it unset"
-    if schedule.rounds > 1:
-        return "rounds above 1 are not built on GPUs; give rounds=1"
     return unstreamable(program) or refusal(program, facts, features)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +14,16 @@ from engines.outofmemory.scaph.packing import TABLE_BYTES, groups_of
 from harness.api.cuda import PinnedMemory, Streamer, aligned, name_of_test, on_host, windows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import TypeAlias
-
     from engines.outofmemory.scaph.packing import Packer
     from engines.outofmemory.scaph.reading import Choice, Readings
-    from harness.api.cuda import Call
-
-    Pointers: TypeAlias = dict[str, np.uint64]
+    from harness.api.cuda import Bounds, Call
 
 Array = NDArray[Any]
+Counts: TypeAlias = tuple[int, int, int]  # active vertices, the edges of their rows, the sectors with these
 
 SECTOR = 32  # bytes
 BLOCKS = 16  # of a multiprocessor, for kernels that go over the vertices of subgraphs
+MOST_BLOCKS = 2048  # of kernels over packed rows: about as many
 MOST_ROWS_OF_BLOCKS = 65_535  # of a grid
 ORDER = ("copied", "extracted", "zero_copy")  # the host packs while whole subgraphs are copied
 
@@ -41,6 +40,17 @@ class Staging:
         self.host = PinnedMemory(nbytes)
         self.device = cupy.full(nbytes, 0xA5, np.uint8)
         self.copied, self.unpacked = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Rows in a buffer: the ``places`` of the arrays in it, in bytes, with the elements of an edge; the bounds of the
+    ``vertices``, and of all their ``edges``."""
+
+    staging: Staging
+    places: Mapping[str, tuple[int, int]]
+    vertices: Bounds
+    edges: Bounds
 
 
 class SubgraphStreamer(Streamer):
@@ -70,13 +80,10 @@ class SubgraphStreamer(Streamer):
         self.stagings.clear()
         self._flags_owner, self.flags = None, np.zeros(0, np.bool_)
 
-    def extract(
-        self, number: int, names: Sequence[str], vertices: tuple[int, int], offsets: Array, flags: Array
-    ) -> int:  # fmt: skip
-        """Bring the rows of the ``flags`` of some consecutive vertices to their places in a slot.
+    def pack(self, names: Sequence[str], vertices: Bounds, offsets: Array, flags: Array) -> Packed:
+        """Pack the rows of the ``flags`` of some consecutive vertices, and queue their copy to the device.
 
-        Return the bytes that are copied. The host packs the rows; the current stream waits for the copy and unpacks
-        them. ``offsets``: of the rows, int64[V + 1]. :meth:`free` must follow the kernels that read the slot.
+        The host waits until the buffer is free. ``offsets``: of the rows, int64[V + 1].
         """
         import cupy
 
@@ -101,27 +108,33 @@ class SubgraphStreamer(Streamer):
             self.stream.ptr,
         )  # fmt: skip
         staging.copied.record(self.stream)
-        current = cupy.cuda.get_current_stream()
-        current.wait_event(staging.copied)
-        self._unpack(staging, number, places, vertices, (int(offsets[first]), int(offsets[last])))
-        staging.unpacked.record(current)
-        return table.nbytes + edges * sum(self.rows[name] for name in names)
+        self.readings.traffic.moved["extracted"] += table.nbytes + edges * sum(self.rows[name] for name in names)
+        return Packed(staging, places, vertices, (int(offsets[first]), int(offsets[last])))
 
-    def _unpack(
-        self, staging: Staging, number: int, places: dict[str, tuple[int, int]], vertices: tuple[int, int],
-        edges: tuple[int, int],
-    ) -> None:  # fmt: skip
-        """Queue the kernels that move packed rows, which are at ``places``, to a slot."""
-        pointers = self.pointers(number, list(places), *edges)
-        first, last = map(np.uint32, vertices)
-        blocks = max(1, min(groups_of(int(last - first)), 64 * BLOCKS))
-        for name, (at, width) in places.items():
-            function = self.functions[BYTES if self.rows[name] % 4 else WORDS]
-            packed = np.uint64(int(staging.device.data.ptr) + at)
-            arguments = (
-                staging.device, first, last, self.arrays["out_offsets"], packed, np.uint32(width), pointers[name]
-            )  # fmt: skip
-            function((blocks,), (self.plan.threads,), arguments)
+    def unpack(self, packed: Packed, number: int) -> None:
+        """Queue the kernels that move packed rows to their places in a slot; the current stream waits for the copy."""
+        import cupy
+
+        cupy.cuda.get_current_stream().wait_event(packed.staging.copied)
+        pointers = self.pointers(number, list(packed.places), *packed.edges)
+        for name, (at, width) in packed.places.items():
+            rows = np.uint64(int(packed.staging.device.data.ptr) + at)
+            function = BYTES if self.rows[name] % 4 else WORDS
+            self.over_packed(function, packed, self.arrays["out_offsets"], rows, np.uint32(width), pointers[name])
+        self.unpacked(packed)
+
+    def over_packed(self, function: str, packed: Packed, *arguments: Any) -> None:
+        """Queue a kernel over the vertices of packed rows, which takes their table, their bounds, and arguments."""
+        first, last = packed.vertices
+        blocks = max(1, min(groups_of(last - first), MOST_BLOCKS))
+        given = (packed.staging.device, np.uint32(first), np.uint32(last), *arguments)
+        self.functions[function]((blocks,), (self.plan.threads,), given)
+
+    def unpacked(self, packed: Packed) -> None:
+        """Let a buffer on the device be overwritten after the work queued so far."""
+        import cupy
+
+        packed.staging.unpacked.record(cupy.cuda.get_current_stream())
 
 
 class SubgraphCall:
@@ -143,22 +156,20 @@ class SubgraphCall:
         """Count what is needed of every subgraph, and run the kernel for each that has active vertices."""
         chosen: list[tuple[int, Choice]] = []
         counts = self.counts()
-        for number, (active, edges, sectors) in enumerate(counts):
+        for number, (active, edges, _) in enumerate(counts):
             if active:
-                choice = self.choose(number, edges, sectors)
+                choice = self.choose(number, counts[number])
+                self.streamer.readings.traffic.visited += edges * self.edge_bytes
                 if edges or choice.means == "copied":
                     chosen.append((number, choice))
-        flags = self._flags([number for number, choice in chosen if choice.means == "extracted"], counts)
+        flags = self.flags([number for number, choice in chosen if choice.means == "extracted"], counts)
         for means in ORDER:
             for number, choice in chosen:
                 if choice.means == means:
                     self._process(number, means, flags.get(number))
 
-    def counts(self) -> list[tuple[int, int, int]]:
-        """Return the active vertices of each subgraph, the edges of their rows and the sectors with these.
-
-        The stream is waited for.
-        """
+    def counts(self) -> list[Counts]:
+        """Return the counts of each subgraph. The stream is waited for."""
         count = len(self.parts)
         if not count:
             return []
@@ -175,17 +186,20 @@ class SubgraphCall:
         found = self.found.get().reshape(-1, 3)[:count]
         return [(int(active), int(edges), int(sectors)) for active, edges, sectors in found]
 
-    def choose(self, number: int, edges: int, sectors: int) -> Choice:
-        """Return how a subgraph is read, of which some ``edges`` are useful, and count what is read in place."""
-        readings, (first, last) = self.streamer.readings, self.parts[number]
+    def choose(self, number: int, counts: Counts) -> Choice:
+        """Return how a subgraph is read, and count what is read in place."""
+        readings, (first, last), (_, edges, sectors) = self.streamer.readings, self.parts[number], counts
         whole = int(self.offsets[last] - self.offsets[first]) * self.edge_bytes
         choice = readings.choose((self.kernel.name, first), edges * self.edge_bytes, whole)
         if choice.means == "zero_copy":
             readings.traffic.moved["zero_copy"] += SECTOR * sectors
         return choice
 
-    def _flags(self, numbers: Sequence[int], counts: Sequence[tuple[int, int, int]]) -> dict[int, Array]:
-        """Return the flags of the active vertices of some subgraphs, in memory of the host."""
+    def flags(self, numbers: Sequence[int], counts: Sequence[Counts]) -> dict[int, Array]:
+        """Return the flags of the active vertices of some subgraphs, ascending, in memory of the host.
+
+        They are valid until the next call. The stream is waited for.
+        """
         parts = {number: self.parts[number] for number in numbers}
         partly = [part for number, part in parts.items() if counts[number][0] < part[1] - part[0]]
         if partly:
@@ -196,19 +210,26 @@ class SubgraphCall:
             for number, (first, last) in parts.items()
         }
 
+    def edges(self, number: int) -> Bounds:
+        """Return the bounds of the edges of a subgraph."""
+        first, last = self.parts[number]
+        return int(self.offsets[first]), int(self.offsets[last])
+
+    def between(self, number: int, slot: int | None) -> Call:
+        """Return the call for a subgraph in a slot; None: for one that is read in place."""
+        pointers = {} if slot is None else self.streamer.pointers(slot, self.names, *self.edges(number))
+        return self.call.between(*self.parts[number], **pointers)
+
     def _process(self, number: int, means: str, flags: Array | None) -> None:
         """Read a subgraph and run the kernel for its vertices."""
-        streamer, (first, last) = self.streamer, self.parts[number]
-        edges = int(self.offsets[first]), int(self.offsets[last])
+        streamer = self.streamer
+        slot = streamer.turn % len(streamer.slots)
         if means == "zero_copy":
-            self.call.between(first, last).start()
+            self.between(number, None).start()
             return
         if flags is None:
-            pointers = streamer.copy(self.names, *edges)
+            streamer.copy(self.names, *self.edges(number))
         else:
-            slot = streamer.turn % len(streamer.slots)
-            read = streamer.extract(slot, self.names, (first, last), self.offsets, flags)
-            streamer.readings.traffic.moved["extracted"] += read
-            pointers = streamer.pointers(slot, self.names, *edges)
-        self.call.between(first, last, **pointers).start()
+            streamer.unpack(streamer.pack(self.names, self.parts[number], self.offsets, flags), slot)
+        self.between(number, slot).start()
         streamer.release()

@@ -35,5 +35,26 @@ extern "C" __global__ void {name}(const Id* groups, Id first, Id last, const Edg
     }}
 }}
 """  # noqa: E501  the emulator reads a signature from one line
+# Vertices that have become active after rows were packed wait until these have been processed.
+HOLD_LATE = """
+extern "C" __global__ void hold_late(const Id* groups, Id first, Id last, bool* active, bool* late)
+{
+    for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {
+        const Id i = v - first;
+        if (!active[v] || groups[i / 32 * 2] >> i % 32 & 1u) continue;
+        active[v] = false;
+        late[v] = true;
+    }
+}
+extern "C" __global__ void restore_late(const Id* groups, Id first, Id last, bool* active, bool* late)
+{
+    for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {
+        if (!late[v]) continue;
+        active[v] = true;
+        late[v] = false;
+    }
+}
+"""
+HOLD, RESTORE, LATE = "hold_late", "restore_late", "late"  # the kernels, and their array
 WORDS, BYTES = "unpack_words", "unpack_bytes"  # for edges of elements of 4 bytes, and others
 UNPACKING = UNPACK.format(name=WORDS, type="unsigned") + UNPACK.format(name=BYTES, type="unsigned char")

@@ -39,11 +39,10 @@ class Readings:
     def choose(self, subgraph: Hashable, useful: int, whole: int) -> Choice:
         """Return how a subgraph of ``whole`` bytes is read, of which some are ``useful``.
 
-        It is counted, and so are the useful bytes, and those of a whole subgraph.
+        It is counted, and so are the bytes of a whole subgraph.
         """
         high = self._values.high(subgraph, useful, whole)
         means = "copied" if high else self._low
-        self.traffic.visited += useful
         self.traffic.subgraphs["high" if high else "low"] += 1
         if means == "copied":
             self.traffic.moved["copied"] += whole

@@ -1,0 +1,122 @@
+"""Runs on a CUDA device in which subgraphs of high value are processed several times while others are copied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from engines.outofmemory.scaph.cuda_subgraphs import SubgraphCall
+from engines.outofmemory.scaph.cuda_unpacking import HOLD, LATE, RESTORE
+from engines.outofmemory.scaph.queued import MOST_SUPERSTEPS, QueuedSuperstep
+from harness.api import EngineFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engines.outofmemory.scaph.cuda_subgraphs import Counts, Packed, SubgraphStreamer
+    from engines.outofmemory.scaph.reading import Choice
+    from harness.api.cuda import Call, CudaPlan, CudaRun
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The calls of a superstep: ``push`` by subgraphs, ``sent`` for their vertices, ``others`` after each, ``end``."""
+
+    push: SubgraphCall
+    sent: Call
+    others: Sequence[Call]
+    end: Call
+
+    @classmethod
+    def of(cls, plan: CudaPlan, streamer: SubgraphStreamer, calls: Sequence[Call]) -> Self:
+        """Sort the calls of a superstep, of which the last one ends it."""
+        (group,) = plan.tracking.propagating()
+        name = f"sent_{plan.tracking.name(group)}"
+        (push,) = (call for call in calls if call.launch and plan.windows.takes(call.launch.kernel))
+        (sent,) = (call for call in calls if call.launch and call.launch.kernel.name == name)
+        others = [call for call in calls[:-1] if call is not push and call is not sent]
+        return cls(SubgraphCall(streamer, push), sent, others, calls[-1])
+
+
+def solve(run: CudaRun, plan: CudaPlan, streamer: SubgraphStreamer) -> None:
+    """Run until settled on the current stream, for programs whose answer does not depend on the order of messages.
+
+    The first superstep is synchronous. In later ones, each subgraph with active vertices is read and processed, and
+    then the vertices that it reached are stepped (:class:`QueuedSuperstep`). Raises EngineFailure if that takes more
+    than MOST_SUPERSTEPS.
+    """
+    run.superstep(0)
+    calls, number = Calls.of(plan, streamer, run.launcher.calls(1, run.past)), 1
+    while not run.state.fields()["settled"]:
+        if number > MOST_SUPERSTEPS:
+            raise EngineFailure(f"the run has not settled after {MOST_SUPERSTEPS:,} supersteps; give rounds=1")
+        run.state.note(first=number)  # the record of this superstep is the first one
+        superstep = CudaSuperstep(calls, streamer, plan.schedule.rounds)
+        superstep.process()
+        calls.end.start()
+        visited = int(run.past[0].get()[1])
+        streamer.readings.traffic.visited += visited * calls.push.edge_bytes
+        run.launches += superstep.launches + 1
+        number += 1
+
+
+class CudaSuperstep(QueuedSuperstep[int]):
+    """One superstep of a run on a CUDA device; slots are numbers. ``launches``: kernels queued so far.
+
+    All subgraphs are counted when one of them may be processed again. What is read next, while that is processed, is
+    decided by the same counts. So the host waits for the device once for each subgraph.
+    """
+
+    def __init__(self, calls: Calls, streamer: SubgraphStreamer, rounds: int) -> None:
+        super().__init__(rounds, range(len(streamer.slots)), streamer.readings.traffic)
+        self.calls, self.streamer, self.launches = calls, streamer, 0
+        self._counts: list[Counts] = []
+        self._current = False  # nothing has been processed since the count
+        self._chosen: dict[int, Choice] = {}
+        self._packed: dict[int, Packed] = {}
+
+    def pending(self) -> list[int]:
+        """Return the subgraphs that have active vertices at the beginning."""
+        return [number for number in range(len(self.calls.push.parts)) if self.active(number)]
+
+    def active(self, number: int) -> bool:
+        """Return whether a subgraph has active vertices now."""
+        if not self._current:
+            self._counts, self._current = self.calls.push.counts(), True
+            self.launches += 1
+        return self._counts[number][0] > 0
+
+    def fetch(self, number: int, slot: int) -> bool:
+        """Begin to bring a subgraph to a slot; return whether its value is high."""
+        push, counts = self.calls.push, self._counts
+        choice = self._chosen[number] = push.choose(number, counts[number])
+        if choice.means == "copied":
+            self.streamer.fill(slot, push.names, *push.edges(number))
+        elif choice.means == "extracted":
+            flags = push.flags([number], counts)[number]
+            self._packed[number] = self.streamer.pack(push.names, push.parts[number], push.offsets, flags)
+        return choice.high
+
+    def push(self, number: int, slot: int, *, again: bool) -> None:
+        """Push from the active vertices of a subgraph, and step the vertices that were reached."""
+        calls, streamer, means = self.calls, self.streamer, self._chosen[number].means
+        packed = self._packed.pop(number, None)
+        held = (streamer.arrays[calls.push.kernel.visits.flags], streamer.arrays.get(LATE))
+        if packed:
+            streamer.unpack(packed, slot)
+            streamer.over_packed(HOLD, packed, *held)
+        elif means == "copied" and not again:
+            streamer.wait_for(slot)
+        calls.push.between(number, None if means == "zero_copy" else slot).start()
+        calls.sent.between(*calls.push.parts[number]).start()
+        if packed:
+            streamer.over_packed(RESTORE, packed, *held)
+            streamer.unpacked(packed)
+        for one in calls.others:
+            one.start()
+        self.launches += 2 + len(calls.others)
+        self._current = False
+
+    def released(self, slot: int) -> None:
+        """Let a slot be overwritten after the work queued so far."""
+        self.streamer.free(slot)

@@ -1,0 +1,103 @@
+"""A superstep in which subgraphs of high value are processed several times while others are read, on any device."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from engines.outofmemory.scaph.levels import LevelQueue
+
+if TYPE_CHECKING:
+    from engines.outofmemory.scaph.traffic import Traffic
+
+MOST_SUPERSTEPS = 1_000_000
+Slot = TypeVar("Slot")
+
+
+class QueuedSuperstep(ABC, Generic[Slot]):
+    """One superstep: every subgraph with active vertices is read once.
+
+    While the next subgraph is read, one of those in memory is processed again: the queue decides which
+    (:class:`LevelQueue`). No decision depends on the time that a read takes, so that equal runs are equal.
+
+    ``slots``: the memory of subgraphs, each of which holds one. ``traffic``: what is counted.
+    """
+
+    def __init__(self, rounds: int, slots: Iterable[Slot], traffic: Traffic) -> None:
+        self.queue, self.free, self.traffic = LevelQueue(rounds), list(slots), traffic
+        self._loaded: dict[int, tuple[Slot, bool]] = {}  # with the value of each subgraph
+
+    @abstractmethod
+    def pending(self) -> list[int]:
+        """Return the subgraphs that have active vertices at the beginning."""
+
+    @abstractmethod
+    def active(self, number: int) -> bool:
+        """Return whether a subgraph in memory has active vertices now."""
+
+    @abstractmethod
+    def fetch(self, number: int, slot: Slot) -> bool:
+        """Begin to read a subgraph into a slot; return whether its value is high."""
+
+    @abstractmethod
+    def push(self, number: int, slot: Slot, *, again: bool) -> None:
+        """Push from the active vertices of a subgraph, once it has been read, and step the vertices that were reached.
+
+        ``again``: it has been processed before in this superstep. Otherwise only what was read may be used.
+        """
+
+    def released(self, slot: Slot) -> None:
+        """Take note that a slot will be used for another subgraph; by default do nothing."""
+        return
+
+    def process(self) -> None:
+        """Read and process the subgraphs in the order of their vertices; then process those that stay in memory."""
+        pending = self.pending()
+        for at, number in enumerate(pending):
+            if at == 0:
+                self._load(number)
+            if at + 1 < len(pending):
+                self._load(pending[at + 1])
+            self.queue.enter(number)
+            self.queue.take()
+            self.push(number, self._loaded[number][0], again=False)
+            self._leave(number, 1)
+            self._again()
+        while len(self.queue):
+            self._again(last=True)
+
+    def _load(self, number: int) -> None:
+        """Begin to read a subgraph, in the place of one that was processed most often if no slot is free."""
+        if not self.free:
+            evicted = self.queue.evict()
+            assert evicted is not None, "two slots are not in the queue"
+            self._release(evicted)
+        slot = self.free.pop()
+        self._loaded[number] = slot, self.fetch(number, slot)
+
+    def _release(self, number: int) -> None:
+        """Free the slot of a subgraph."""
+        slot, _ = self._loaded.pop(number)
+        self.released(slot)
+        self.free.append(slot)
+
+    def _leave(self, number: int, level: int) -> None:
+        """Move a subgraph that was processed at a level to the next one, or out of memory."""
+        if not (self._loaded[number][1] and self.queue.drop(number, level)):
+            self._release(number)
+
+    def _again(self, *, last: bool = False) -> None:
+        """Process a subgraph of the queue again, if it has active vertices. ``last``: others are not coming."""
+        found = self.queue.take()
+        if found is None:
+            return
+        number, level = found
+        if self.active(number):
+            self.traffic.subgraphs["again"] += 1
+            self.push(number, self._loaded[number][0], again=True)
+            self._leave(number, level)
+        elif last:
+            self._release(number)
+        else:
+            self.queue.wait(number, level)
