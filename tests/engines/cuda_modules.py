@@ -107,6 +107,11 @@ declare(  # lists and counters: tests/engines/test_emogi.py
     "engines.outofmemory.emogi.cuda_engine:EmogiCudaEngine",
     access=("aligned", "naive", "merged", "chunk", "tiled"),
 )
+declare(  # others: tests/engines/test_scaph_on_cuda.py
+    "scaph",
+    "engines.outofmemory.scaph.cuda_engine:ScaphCudaEngine",
+    access=("tiled",),
+)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from harness.per_device import PerDevice
 from harness.plugins import Registry
 from tests.engines.fresh import SEED, drawn_problem
 from tests.engines.problems import ALGORITHMS, SPECS, new_engine, outputs_of, problem, program
-from tests.engines.test_matrix import DOCS, GRAPHS, SCALAR, check_table, registry, supersteps
+from tests.engines.test_matrix import DOCS, GRAPHS, SCALAR, STREAMS, UPDATING, check_table, registry, supersteps
 
 gpu = pytest.mark.gpu
 TABLE = DOCS / "what-runs-where-cuda.md"
@@ -48,6 +48,10 @@ TURNS: dict[str, tuple[dict[str, Any], ...]] = {
     "emogi": (
         {}, {"access": "naive"}, {"access": "merged", "frontier": "list"}, {"access": "tiled", "counters": True},
         {"access": "chunk", "rebuild": 2}, {"edges": "managed", "advice": "accessed_by"}, {"edges": "resident"},
+    ),
+    "scaph": (
+        {"window_mb": 0.1}, {"window_mb": 0.1, "values": "low"}, {"window_mb": 0.1, "values": "high", "slots": 2},
+        {"window_mb": 0.1, "low": "zero_copy", "alpha": 0.2}, {"window_mb": 0.1, "access": "aligned", "values": "low"},
     ),
     "cusparse": ({}, {"algorithm": 1}, {"algorithm": 2}, {"algorithm": 3}),
     "torch": ({},),
@@ -78,6 +82,8 @@ def refused(row):
         return "which is not a sparse product"
     if row.engine == "cusparse" and row.name in NO_CONSTANTS:
         return "is not a constant of the edge times a value of its source"
+    if row.engine in STREAMS and row.name.startswith(UPDATING):
+        return "updates an edge property, and only edges that do not change stream"
     if row.engine == "gunrock" and row.name.startswith("belief"):
         return "updates an edge property, whose changes are not tracked"
     if row.options.get("counters") and row.name in ("multimodal", "manifold_ranking"):
@@ -213,6 +219,7 @@ def test_answers(row, device):
         ("gunrock", {}, True),
         ("tigr", {}, True),
         ("emogi", {}, True),
+        ("scaph", {}, True),
         ("simdx", {}, False),
         ("cusparse", {}, False),
         ("torch", {}, False),

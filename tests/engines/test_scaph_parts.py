@@ -104,9 +104,8 @@ def test_runs_contain_exactly_the_active_rows_and_small_gaps(rows, data, gap):
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 @pytest.mark.parametrize("width", [1, 3])
-def test_packed_rows_are_slices(width, threads, monkeypatch):
+def test_packed_rows_are_slices(width, threads):
     """Whatever the number of threads: rows of all lengths, empty ones, and the last of the subgraph included."""
-    monkeypatch.setattr(packing, "FEW_EDGES", 10)
     packer, rng = packing.Packer(threads), np.random.default_rng(threads)
     for vertices in (1, 31, 32, 33, 300):
         offsets = np.concatenate([[0], np.cumsum(rng.choice([0, 0, 1, 2, 40], 7 + vertices))]).astype(np.int64)
@@ -127,4 +126,3 @@ def test_packed_rows_are_slices(width, threads, monkeypatch):
             degrees = np.where(flags, np.diff(offsets)[first:], 0)
             before = [degrees[: 32 * group].sum() for group in range(len(table))]
             np.testing.assert_array_equal(table[:, 1], before)
-    packer.close()

@@ -73,9 +73,3 @@ class ScaphCudaExecutor(CudaExecutor):
                 self.stream.synchronize()
             run.settled = True
         return RunStatistics(settled=True)
-
-    def close(self) -> None:
-        """Release the arrays, and the threads that pack rows."""
-        super().close()
-        if self.packer:
-            self.packer.close()

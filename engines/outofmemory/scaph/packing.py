@@ -6,28 +6,27 @@ subgraph a bit for each vertex whose row is packed, and the number of packed edg
 
 from __future__ import annotations
 
-import itertools
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numba
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from harness.api.cpu import launch
 
 Array = NDArray[Any]
 
 GROUP = 32  # vertices of an entry of the table
 TABLE_BYTES = 8  # of an entry: the bits and the number of edges, uint32 each
-FEW_EDGES = 50_000  # packing fewer takes less time than starting threads (the limit of Subway, Sabet et al. 2020)
 
 
-@njit(nogil=True, cache=True)  # pragma: no cover - compiled
-def _mark(flags: Array, offsets: Array, first: int, begin: int, end: int, table: Array) -> None:
-    """Set the entries ``begin..end`` of a table: the bits of its vertices and the edges of these."""
+@njit(nogil=True, error_model="numpy", _nrt=False)  # pragma: no cover - compiled
+def _mark_part(
+    part: int, worker: int, ends: Array, flags: Array, offsets: Array, first: int, table: Array
+) -> None:  # fmt: skip
     vertices = len(flags)
-    for group in range(begin, end):
+    for group in range(ends[part], ends[part + 1]):
         low = group * 32
         bits, edges = np.uint32(0), np.int64(0)
         for i in range(low, min(low + 32, vertices)):
@@ -38,9 +37,12 @@ def _mark(flags: Array, offsets: Array, first: int, begin: int, end: int, table:
         table[group, 1] = np.uint32(edges)
 
 
-@njit(nogil=True, cache=True)  # pragma: no cover - compiled
-def _add_up(table: Array) -> int:
-    """Replace the edges of every entry by those of the entries before it; return the sum."""
+@njit(nogil=True, cache=True, error_model="numpy")  # pragma: no cover - compiled
+def _mark(
+    parts: int, threads: int, ends: Array, flags: Array, offsets: Array, first: int, table: Array
+) -> int:  # fmt: skip
+    """Set a table; return the sum of its edges, which are then those before each entry."""
+    launch(_mark_part, parts, threads, (ends, flags, offsets, first, table))
     total = np.int64(0)
     for group in range(len(table)):
         edges = np.int64(table[group, 1])
@@ -49,10 +51,11 @@ def _add_up(table: Array) -> int:
     return total
 
 
-@njit(nogil=True, cache=True)  # pragma: no cover - compiled
-def _copy(table: Array, offsets: Array, first: int, begin: int, end: int, width: int, source: Array, to: Array) -> None:
-    """Copy the rows of the entries ``begin..end``; an edge has ``width`` elements. ``first``: the first vertex."""
-    for group in range(begin, end):
+@njit(nogil=True, error_model="numpy", _nrt=False)  # pragma: no cover - compiled
+def _copy_part(
+    part: int, worker: int, ends: Array, table: Array, offsets: Array, first: int, width: int, source: Array, to: Array
+) -> None:
+    for group in range(ends[part], ends[part + 1]):
         bits, at = table[group, 0], np.int64(table[group, 1]) * width
         v = np.int64(first) + group * 32
         while bits:
@@ -65,12 +68,21 @@ def _copy(table: Array, offsets: Array, first: int, begin: int, end: int, width:
             v += 1
 
 
+@njit(nogil=True, cache=True, error_model="numpy")  # pragma: no cover - compiled
+def _copy(
+    parts: int, threads: int, ends: Array, table: Array, offsets: Array, first: int, width: int, source: Array,
+    to: Array,
+) -> int:  # fmt: skip
+    return launch(_copy_part, parts, threads, (ends, table, offsets, first, width, source, to))
+
+
 class Packer:
-    """Pack rows on some threads. ``threads``: None: all that the process may use."""
+    """Pack rows on some ``threads``; None: all that the process may use."""
 
     def __init__(self, threads: int | None = None) -> None:
-        self.threads = threads or len(os.sched_getaffinity(0))
-        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="extraction")
+        most = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+        self.parts = threads or most
+        self.threads = min(self.parts, most)
 
     def compile(self, offsets: Array) -> None:
         """Compile the functions for offsets of this type, by packing no row."""
@@ -79,39 +91,21 @@ class Packer:
         for unit in (np.uint32, np.uint8):
             self.copy(table, offsets, 0, 0, 1, np.zeros(0, unit), np.zeros(0, unit))
 
-    def close(self) -> None:
-        """End the threads."""
-        self._pool.shutdown()
-
     def mark(self, flags: Array, offsets: Array, first: int, table: Array) -> int:
         """Set a table, uint32[groups, 2], from the ``flags`` of the vertices from ``first`` on; return the edges."""
-        parts = self.threads if len(flags) > FEW_EDGES else 1
-        ends = np.linspace(0, len(table), parts + 1).astype(np.int64)
-        self._on_threads(ends, lambda begin, end: _mark(flags, offsets, first, begin, end, table))
-        return int(_add_up(table))
+        ends = np.linspace(0, len(table), self.parts + 1).astype(np.int64)
+        return int(_mark(self.parts, self.threads, ends, flags, offsets, first, table))
 
     def copy(
         self, table: Array, offsets: Array, first: int, edges: int, width: int, source: Array, packed: Array
     ) -> None:  # fmt: skip
         """Copy the rows of a table with some ``edges`` from ``source`` to ``packed``.
 
-        Both have ``width`` elements for every edge. ``first``: the first vertex.
+        Both have ``width`` elements for every edge. ``first``: the first vertex. Threads copy about as many edges each.
         """
-        parts = self.threads if edges > FEW_EDGES else 1
-        shares = np.linspace(0, edges, parts + 1)[1:-1]
+        shares = np.linspace(0, edges, self.parts + 1)[1:-1]
         ends = np.concatenate([[0], np.searchsorted(table[:, 1], shares), [len(table)]]).astype(np.int64)
-        self._on_threads(
-            ends, lambda begin, end: _copy(table, offsets, first, begin, end, width, source, packed)
-        )  # fmt: skip
-
-    def _on_threads(self, ends: Sequence[int] | Array, work: Callable[[int, int], None]) -> None:
-        """Do the work between consecutive ends, each on a thread of its own; one piece on the calling thread."""
-        pieces = [(int(begin), int(end)) for begin, end in itertools.pairwise(ends) if begin < end]
-        waiting = [self._pool.submit(work, *piece) for piece in pieces[1:]]
-        if pieces:
-            work(*pieces[0])
-        for one in waiting:
-            one.result()
+        _copy(self.parts, self.threads, ends, table, offsets, first, width, source, packed)
 
 
 def groups_of(vertices: int) -> int:

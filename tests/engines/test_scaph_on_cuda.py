@@ -1,0 +1,127 @@
+"""The Scaph style on a CUDA device: answers against float64 on fresh graphs, bytes, and memory.
+
+A failing test reports ``HARNESS_SEED=...``, which repeats its draws.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from engines.outofmemory.scaph.cuda_engine import ScaphCudaEngine
+from engines.outofmemory.schedules import ScaphSchedule
+from harness.contract import Device, Phases
+from harness.device.compilation import compiled
+from harness.graph import Graph
+from harness.graph.generators import grid, rmat
+from harness.language import trace
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from harness.lowering.cuda.modules import headers
+from tests.engines.cuda_modules import CHIPS
+from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
+from tests.engines.fresh import SEED
+from tests.engines.problems import prepared, problem
+from tests.engines.test_cuda import algorithms, check_every_superstep
+
+NAMES = ("bfs", "sssp", "components", "kcore", "pagerank", "label_propagation", "hits")
+MEANS = [
+    {}, {"values": "low"}, {"values": "high"}, {"values": "low", "low": "stream"}, {"values": "low", "low": "zero_copy"},
+    {"values": "low", "extract_threads": 3}, {"low": "zero_copy", "access": "aligned"}, {"slots": 2, "access": "merged"},
+]  # fmt: skip
+QUEUED = [
+    {"rounds": 2},
+    {"rounds": 4, "values": "high"},
+    {"rounds": 3, "low": "zero_copy"},
+    {"rounds": 2, "alpha": 0.8},
+]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the CUDA compiler is installed on Linux only")
+@pytest.mark.parametrize(
+    ("options", "name", "chip"),
+    [({"rounds": 2}, "sssp", "sm_80"), ({"low": "zero_copy", "access": "aligned"}, "pagerank", "sm_90"),
+     ({"rounds": 3, "access": "chunk"}, "components", "sm_100")],
+)  # fmt: skip
+def test_queues_and_accesses_compile(options, name, chip):
+    assert chip in CHIPS
+    algorithm = algorithms()[name]
+    graph = algorithm.prepare_graph(rmat(7, 12))
+    plan = ScaphCudaEngine(ScaphSchedule(**options)).plan(trace(algorithm), graph.facts, 8)
+    made = compiled(plan.source, headers(plan.templates), chip)
+    packs = options.get("low", "extract") == "extract"
+    assert ("unpack_words" in made.resources(), "hold_late" in made.resources()) == (packs, packs)
+
+
+def fresh_graph(scale, edge_factor):
+    print(f"HARNESS_SEED={SEED} repeats the draws")
+    return rmat(scale=scale, edge_factor=edge_factor, seed=SEED % (1 << 31), max_weight=4)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("features", [1, 3, 32])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("options", MEANS, ids=str)
+def test_every_superstep_is_right(options, name, features, device, monkeypatch):
+    monkeypatch.setitem(SCHEDULES, "scaph", ("scaph", {"window_mb": 0.02, **options}))
+    algorithm = algorithms()[name]
+    graph = algorithm.prepare_graph(fresh_graph(10, 12))
+    inputs = algorithm.inputs(graph, features)
+    check_every_superstep("scaph", trace(algorithm), graph, inputs, features, device, 8)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("name", "features"), [("bfs", 1), ("sssp", 3), ("components", 32)])
+@pytest.mark.parametrize("mesh", [False, True])
+@pytest.mark.parametrize("options", QUEUED, ids=str)
+def test_queued_subgraphs_settle_at_the_answer(options, mesh, name, features, device, monkeypatch):
+    algorithm = algorithms()[name]
+    graph = algorithm.prepare_graph(grid(rows=60, columns=70) if mesh else fresh_graph(13, 12))
+    program, inputs = trace(algorithm), algorithm.inputs(graph, features)
+    monkeypatch.setitem(SCHEDULES, "scaph", ("scaph", {"window_mb": 0.02 if mesh else 0.1, **options}))
+    engine, run = cuda_engine("scaph"), ReferenceRun(program, graph, features)
+    engine.prepare(program, graph, features, device, Phases())
+    run.reset(inputs)
+    assert run.run(1000).settled
+    wanted = {name: run.values(name) for name in program.outputs}
+    for _ in range(3):
+        engine.reset(inputs)
+        assert engine.run(1000).settled
+        found = compare(program, {name: engine.values(name) for name in program.outputs}, wanted)
+        assert found.ok, found.detail
+    engine.close()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("options", [{}, {"alpha": 0.3, "beta": 0.2}, {"values": "low", "low": "stream"}], ids=str)
+@pytest.mark.parametrize("name", ["bfs", "sssp"])
+def test_values_are_those_of_the_cpu(name, options, device):
+    graph, inputs = problem(name, "rmat", 1)
+    given = {"window_mb": 0.004, **options}
+    engines = [prepared("scaph", given, trace(algorithms()[name]), graph, 1)]
+    engines.append(ScaphCudaEngine(ScaphSchedule(**given)))
+    engines[1].prepare(trace(algorithms()[name]), graph, 1, Device("cuda", device.index), Phases())
+    for engine in engines:
+        engine.reset(inputs)
+    for _ in range(6):
+        cpu, cuda = (engine.run(1).transfers for engine in engines)
+        assert (cuda.visited, cuda.subgraphs) == (cpu.visited, cpu.subgraphs)
+        assert cuda.moved["copied"] == cpu.moved["copied"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("options", [{"values": "low"}, {"values": "high"}, {"low": "zero_copy"}], ids=str)
+def test_a_hub_and_short_rows(options, device, monkeypatch):
+    """A row as large as a subgraph beside short and empty ones; rows are packed on several threads."""
+    rng, count = np.random.default_rng(SEED), 5000
+    sources = np.concatenate([np.zeros(100_000, int), rng.integers(1, count, 120_000)])
+    targets = rng.integers(0, count, len(sources))
+    weights = rng.uniform(0.5, 2.0, len(sources)).astype(np.float32)
+    graph = Graph.from_edges(
+        sources, targets, num_vertices=count, weights=weights, name="hub and rows", duplicates="keep"
+    )  # fmt: skip
+    monkeypatch.setitem(SCHEDULES, "scaph", ("scaph", {"window_mb": 100_000 * 8e-6, **options}))
+    algorithm = algorithms()["sssp"]
+    check_every_superstep("scaph", trace(algorithm), graph, algorithm.inputs(graph, 3), 3, device, 6)
