@@ -29,7 +29,7 @@ from tests.engines.test_cuda import algorithms, check_every_superstep
 NAMES = ("bfs", "sssp", "components", "kcore", "pagerank", "label_propagation", "hits")
 MEANS = [
     {}, {"values": "low"}, {"values": "high"}, {"values": "low", "low": "stream"}, {"values": "low", "low": "zero_copy"},
-    {"values": "low", "extract_threads": 3}, {"low": "zero_copy", "access": "aligned"}, {"slots": 2, "access": "merged"},
+    {"values": "low", "extract_threads": 3}, {"low": "zero_copy", "access": "aligned"}, {"slots": 2},
 ]  # fmt: skip
 QUEUED = [
     {"rounds": 2},
