@@ -331,10 +331,10 @@ def settled(traced, graph, inputs, features):
 
 def test_the_queue_reads_less_than_a_round_each(run_as):
     """In a mesh a subgraph activates itself again, so that several rounds move fewer bytes than one."""
-    mesh = grid(rows=40, columns=40, removed=0.0)
+    mesh = grid(rows=24, columns=24, removed=0.0)
     inputs, moved = ALGORITHMS["sssp"].inputs(mesh, 1), {}
     for rounds in (1, 4):
-        engine = run_as(program("sssp"), mesh, 1, window_mb=0.008, values="high", rounds=rounds, slots=4)
+        engine = run_as(program("sssp"), mesh, 1, window_mb=0.003, values="high", rounds=rounds, slots=4)
         engine.reset(inputs)
         transfers = engine.run(400).transfers
         moved[rounds] = transfers.moved["copied"]
