@@ -71,6 +71,9 @@ class ScaphSchedule(EdgeOptions):
     (``extract_threads``); *stream*: they are read whole, too; *zero_copy*: a GPU reads their active rows in place.
     ``access``: the lanes of a GPU that read the edges of a vertex (:class:`EmogiSchedule`).
 
+    ``rule``: of measured values. *paper*: the useful share. *chosen*: the estimated time of reading all rows or the
+    active ones, from rates that are measured on the GPU and its host when edges are uploaded, as HyTGraph chooses.
+
     ``rounds``: how often a subgraph of high value is processed while it is in memory, at most, with vertex steps in
     between. 1: supersteps are synchronous. With more, the engine solves whole problems, and only programs run whose
     answer does not depend on the order of messages.
@@ -87,6 +90,10 @@ class ScaphSchedule(EdgeOptions):
         "extract", "subgraphs of low value: read the rows of active vertices, or all, or (GPU) active rows in place",
         values=("extract", "stream", "zero_copy"),
     )  # fmt: skip
+    rule: str = option(
+        "paper", "measured values: by the useful share, or (GPU) by the estimated time of reading all or active rows",
+        values=("paper", "chosen"),
+    )  # fmt: skip
     alpha: float = option(0.5, "useful share of a subgraph beyond which it is of high value", within="[0, 1]")
     beta: float = option(0.3, "the same of a subgraph whose useful bytes have grown", within="[0, 1]")
     rounds: int = option(
@@ -102,6 +109,8 @@ class ScaphSchedule(EdgeOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.rule == "chosen" and self.values != "measured":
+            raise ScheduleError(f"rule=chosen classifies values=measured, and not values={self.values}; omit one")
         if self.rounds > 1 and self.slots < 3:
             raise ScheduleError(
                 f"slots={self.slots} are taken by the subgraph that is processed and the next one; with rounds="

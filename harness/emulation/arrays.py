@@ -283,6 +283,12 @@ class Stream(Quiet):
         """Do what was queued before the event on its stream."""
         event.synchronize()
 
+    def synchronize(self) -> None:
+        """Do what is queued."""
+        pending, self.pending = self.pending, []
+        for copy in pending:
+            copy()
+
     def begin_capture(self) -> None:
         """Record launches instead of running them."""
         assert Stream.captured is None, "a stream is captured already"

@@ -8,9 +8,11 @@ import sys
 import numpy as np
 import pytest
 
+from engines.outofmemory.scaph import cuda_executor
 from engines.outofmemory.scaph.cuda_subgraphs import SubgraphStreamer
 from engines.outofmemory.scaph.cuda_unpacking import HOLD
 from engines.outofmemory.scaph.packing import groups_of
+from engines.outofmemory.scaph.values import Rates
 from harness.algorithms.bfs import BFS
 from harness.algorithms.sssp import SSSP
 from harness.contract import Device, No, Phases
@@ -32,6 +34,7 @@ NAMES = ("bfs", "sssp", "components", "kcore", "pagerank", "label_propagation", 
 MEANS = [
     {}, {"values": "low"}, {"values": "high"}, {"values": "low", "low": "stream"},
     {"values": "low", "low": "zero_copy"}, {"low": "zero_copy", "alpha": 0.2}, {"access": "aligned", "slots": 2},
+    {"rule": "chosen"}, {"rule": "chosen", "low": "zero_copy"},
 ]  # fmt: skip
 FEATURES = (1, 3, 32)
 # Every algorithm, all means, and every number of features.
@@ -182,6 +185,29 @@ def test_values_are_those_of_the_cpu(options, name, run_as):
         high.append(cpu.subgraphs["high"])
     assert both or options != MIXED, "both kinds occur in a superstep"
     assert any(high[1:]) == ("values" not in options), "not only while all vertices are active"
+
+
+@pytest.mark.parametrize(
+    ("low", "other", "high"),
+    # all 80 bytes are copied in 8 seconds, and 48 bytes packed, or 64 read in place, in the rest
+    [("extract", 6.0, True), ("extract", 6.1, False), ("zero_copy", 8.0, True), ("zero_copy", 8.1, False)],
+)
+def test_the_least_time_is_chosen(low, other, high, run_as, monkeypatch):
+    monkeypatch.setattr(cuda_executor, "measured_rates", lambda *_: Rates(10.0, other))
+    graph, traced = four_rows(), trace(BFS(sources="0"))
+    engine = run_as(traced, graph, 1, window_mb=20 * 4 / 1e6, rule="chosen", low=low)
+    engine.reset(BFS(sources="0").inputs(graph, 1))
+    engine.run(1)
+    assert engine.run(1).transfers.subgraphs == {"high": int(high), "low": int(not high), "again": 0}
+
+
+@pytest.mark.parametrize("low", ["extract", "zero_copy", "stream"])
+@pytest.mark.parametrize("graph_name", ["rmat", "no edges"])
+def test_rates_are_measured(graph_name, low, run_as):
+    graph, _ = problem("bfs", graph_name, 1)
+    rates = run_as(program("bfs"), graph, 1, rule="chosen", low=low).executor.readings.rates
+    assert rates.copied >= rates.other >= 0
+    assert (rates.other > 0) == (graph_name == "rmat")
 
 
 # memory ---------------------------------------------------------------------------------------------------------------

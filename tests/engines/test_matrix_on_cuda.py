@@ -52,6 +52,7 @@ TURNS: dict[str, tuple[dict[str, Any], ...]] = {
     "scaph": (
         {"window_mb": 0.1}, {"window_mb": 0.1, "values": "low"}, {"window_mb": 0.1, "values": "high", "slots": 2},
         {"window_mb": 0.1, "low": "zero_copy", "alpha": 0.2}, {"window_mb": 0.1, "access": "aligned", "values": "low"},
+        {"window_mb": 0.1, "rule": "chosen"},
     ),
     "cusparse": ({}, {"algorithm": 1}, {"algorithm": 2}, {"algorithm": 3}),
     "torch": ({},),

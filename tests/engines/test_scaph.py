@@ -118,6 +118,7 @@ def test_what_is_read_by_hand():
         ({"rounds": 2}, "pagerank", "is a sum, of which every message counts once; give rounds=1"),
         ({}, "belief_propagation", "updates an edge property"),
         ({"low": "zero_copy"}, "bfs", "low=zero_copy has no meaning on the CPU"),
+        ({"rule": "chosen"}, "bfs", "rule=chosen has no meaning on the CPU"),
         ({"extract_threads": 2}, "bfs", "option extract_threads has no meaning on the CPU"),
         ({"access": "tiled"}, "bfs", "option access has no meaning on the CPU"),
     ],
@@ -132,6 +133,8 @@ def test_what_cannot_run_is_refused_with_the_reason(options, name, reason):
 def test_options_that_exclude_each_other_are_refused():
     with pytest.raises(ScheduleError, match="with rounds=2 give at least 3"):
         new_engine("scaph", {"rounds": 2, "slots": 2})
+    with pytest.raises(ScheduleError, match="rule=chosen classifies values=measured"):
+        new_engine("scaph", {"rule": "chosen", "values": "low"})
     with pytest.raises(ScheduleError):
         new_engine("scaph", {"edges": "mapped"})
 

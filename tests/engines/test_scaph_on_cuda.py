@@ -28,8 +28,9 @@ from tests.engines.test_cuda import algorithms, check_every_superstep
 
 NAMES = ("bfs", "sssp", "components", "kcore", "pagerank", "label_propagation", "hits")
 MEANS = [
-    {}, {"values": "low"}, {"values": "high"}, {"values": "low", "low": "stream"}, {"values": "low", "low": "zero_copy"},
+    {}, {"values": "low"}, {"values": "high"}, {"values": "low", "low": "stream"}, {"rule": "chosen"},
     {"values": "low", "extract_threads": 3}, {"low": "zero_copy", "access": "aligned"}, {"slots": 2},
+    {"values": "low", "low": "zero_copy"}, {"rule": "chosen", "low": "zero_copy"},
 ]  # fmt: skip
 QUEUED = [
     {"rounds": 2},
@@ -43,7 +44,8 @@ QUEUED = [
 @pytest.mark.parametrize(
     ("options", "name", "chip"),
     [({"rounds": 2}, "sssp", "sm_80"), ({"low": "zero_copy", "access": "aligned"}, "pagerank", "sm_90"),
-     ({"rounds": 3, "access": "chunk"}, "components", "sm_100")],
+     ({"rounds": 3, "access": "chunk"}, "components", "sm_100"),
+     ({"rule": "chosen", "low": "zero_copy"}, "bfs", "sm_90")],
 )  # fmt: skip
 def test_queues_and_accesses_compile(options, name, chip):
     assert chip in CHIPS

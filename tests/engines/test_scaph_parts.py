@@ -12,7 +12,7 @@ from hypothesis import given
 from engines.outofmemory.scaph import packing
 from engines.outofmemory.scaph.extraction import runs_of_rows, useful_edges
 from engines.outofmemory.scaph.levels import LevelQueue
-from engines.outofmemory.scaph.values import Rule, Values
+from engines.outofmemory.scaph.values import LeastTime, Rates, Rule, Values
 
 # useful bytes before and now, of 1,000
 BY_HAND = [
@@ -26,6 +26,13 @@ def test_the_rule_of_the_paper_by_hand(before, useful, high):
     assert Rule().high(useful, 1000, before) is high
     assert Rule(fixed="high").high(useful, 1000, before)
     assert not Rule(fixed="low").high(useful, 1000, before)
+
+
+@pytest.mark.parametrize(("useful", "high"), [(499, False), (500, True), (501, True), (0, False)])
+def test_the_least_time_by_hand(useful, high):
+    """1,000 bytes are copied in 10 seconds, at a rate that is twice that of reading useful ones."""
+    assert LeastTime(Rates(100.0, 50.0)).high(useful, 1000, before=0) is high
+    assert not LeastTime(Rates(100.0, 100.0)).high(999, 1000, before=0)
 
 
 def test_values_remember_what_was_useful():
@@ -104,8 +111,9 @@ def test_runs_contain_exactly_the_active_rows_and_small_gaps(rows, data, gap):
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 @pytest.mark.parametrize("width", [1, 3])
-def test_packed_rows_are_slices(width, threads):
+def test_packed_rows_are_slices(width, threads, monkeypatch):
     """Whatever the number of threads: rows of all lengths, empty ones, and the last of the subgraph included."""
+    monkeypatch.setattr(packing, "FEW", 10)
     packer, rng = packing.Packer(threads), np.random.default_rng(threads)
     for vertices in (1, 31, 32, 33, 300):
         offsets = np.concatenate([[0], np.cumsum(rng.choice([0, 0, 1, 2, 40], 7 + vertices))]).astype(np.int64)

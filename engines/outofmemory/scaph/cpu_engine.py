@@ -80,6 +80,8 @@ def plan(
     for name in schedule.GPU_ONLY:
         if getattr(schedule, name) is not None:
             return No(f"schedule option {name} has no meaning on the CPU; leave it unset")
+    if schedule.rule == "chosen":
+        return No("rule=chosen has no meaning on the CPU, where the rate of a file is not measured; give rule=paper")
     if schedule.low == "zero_copy":
         return No("low=zero_copy has no meaning on the CPU, which has no link to a device; give low=extract")
     resolved = schedule.with_place()

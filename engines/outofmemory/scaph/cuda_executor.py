@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from engines.outofmemory.scaph.cuda_plan import probes_in_place
 from engines.outofmemory.scaph.cuda_queue import solve
+from engines.outofmemory.scaph.cuda_rates import ADJACENT, measured_rates
 from engines.outofmemory.scaph.cuda_subgraphs import SubgraphStreamer
 from engines.outofmemory.scaph.cuda_unpacking import BYTES, HOLD, LATE, RESTORE, WORDS
 from engines.outofmemory.scaph.packing import Packer
@@ -39,15 +41,19 @@ class ScaphCudaExecutor(CudaExecutor):
         """Return the names of the functions of the module that are launched."""
         packed = (WORDS, BYTES) if self.packer else ()
         held = (HOLD, RESTORE) if LATE in self.plan.named else ()
-        return (*super().function_names(), *packed, *held)
+        probes = (ADJACENT,) if probes_in_place(self.plan.schedule) else ()
+        return (*super().function_names(), *packed, *held, *probes)
 
     def replayer(self, arrays: Mapping[str, Any]) -> Replayer:
         """Return what prepares the calls of a superstep, by subgraphs if edges are streamed."""
         if not self.plan.windows.edges:
             return super().replayer(arrays)
         self.streamer = SubgraphStreamer(
-            self.plan, self.store, self.functions, arrays, self.readings, self.packer
+            self.plan, self.store, self.functions, arrays, self.readings, self.packer,
+            int(self.attributes["MultiProcessorCount"]),
         )  # fmt: skip
+        if self.plan.schedule.rule == "chosen":
+            self.readings.chosen_by(measured_rates(self.streamer, self.readings.low))
         return self.streamer
 
     def reset(self, inputs: Inputs, state: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from engines.outofmemory.emogi.cuda_plan import FOLDER, REBUILD_SHARE, planned
 from engines.outofmemory.scaph.asynchronous import out_of_step
+from engines.outofmemory.scaph.cuda_rates import IN_PLACE
 from engines.outofmemory.scaph.cuda_unpacking import HOLD_LATE, LATE, UNPACKING
 from engines.outofmemory.scaph.packing import TABLE_BYTES, groups_of
 from engines.outofmemory.schedules import EmogiSchedule
@@ -43,7 +44,11 @@ def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features:
     if holds:
         draft.own(work(LATE, facts.num_vertices, "bool", start=0))
     made = draft.finish(resolved, FOLDER, Thresholds(rebuild=REBUILD_SHARE))
-    if isinstance(made, No) or not extracts(resolved):
+    if isinstance(made, No):
+        return made
+    if probes_in_place(resolved):
+        return replace(made, source=made.source + IN_PLACE)
+    if not extracts(resolved):
         return made
     if min(made.windows.edges, facts.num_edges) >= MOST_PACKED:
         return No("low=extract packs at most 2^32 - 1 edges of a subgraph; give a smaller window_mb")
@@ -58,6 +63,11 @@ def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features:
 def extracts(schedule: ScaphSchedule) -> bool:
     """Return whether the host may pack rows."""
     return schedule.low == "extract" and schedule.values != "high"
+
+
+def probes_in_place(schedule: ScaphSchedule) -> bool:
+    """Return whether the rate of reads in place is measured."""
+    return schedule.rule == "chosen" and schedule.low == "zero_copy"
 
 
 def refused(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features: int) -> str:

@@ -60,10 +60,11 @@ class SubgraphStreamer(Streamer):
     """
 
     def __init__(
-        self, plan: Any, store: Any, functions: Any, arrays: Any, readings: Readings, packer: Packer | None
+        self, plan: Any, store: Any, functions: Any, arrays: Any, readings: Readings, packer: Packer | None,
+        multiprocessors: int,
     ) -> None:  # fmt: skip
         super().__init__(plan, store, functions, arrays)
-        self.readings, self.packer = readings, packer
+        self.readings, self.packer, self.multiprocessors = readings, packer, multiprocessors
         self.stagings = [Staging(plan.windows.staging_bytes) for _ in range(plan.windows.stagings)]
         flags = PinnedMemory(plan.windows.extra_host_bytes) if self.stagings else None
         self._flags_owner = flags
@@ -189,10 +190,12 @@ class SubgraphCall:
     def choose(self, number: int, counts: Counts) -> Choice:
         """Return how a subgraph is read, and count what is read in place."""
         readings, (first, last), (_, edges, sectors) = self.streamer.readings, self.parts[number], counts
-        whole = int(self.offsets[last] - self.offsets[first]) * self.edge_bytes
-        choice = readings.choose((self.kernel.name, first), edges * self.edge_bytes, whole)
+        whole, useful = int(self.offsets[last] - self.offsets[first]) * self.edge_bytes, edges * self.edge_bytes
+        in_place = SECTOR * sectors
+        read = in_place if readings.low == "zero_copy" else useful + TABLE_BYTES * groups_of(last - first)
+        choice = readings.choose((self.kernel.name, first), useful, whole, read)
         if choice.means == "zero_copy":
-            readings.traffic.moved["zero_copy"] += SECTOR * sectors
+            readings.traffic.moved["zero_copy"] += in_place
         return choice
 
     def flags(self, numbers: Sequence[int], counts: Sequence[Counts]) -> dict[int, Array]:

@@ -19,6 +19,7 @@ Array = NDArray[Any]
 
 GROUP = 32  # vertices of an entry of the table
 TABLE_BYTES = 8  # of an entry: the bits and the number of edges, uint32 each
+FEW = 50_000  # packing the rows of fewer vertices, or fewer edges, takes no longer than to start threads (as in Subway)
 
 
 @njit(nogil=True, error_model="numpy", _nrt=False)  # pragma: no cover - compiled
@@ -93,8 +94,9 @@ class Packer:
 
     def mark(self, flags: Array, offsets: Array, first: int, table: Array) -> int:
         """Set a table, uint32[groups, 2], from the ``flags`` of the vertices from ``first`` on; return the edges."""
-        ends = np.linspace(0, len(table), self.parts + 1).astype(np.int64)
-        return int(_mark(self.parts, self.threads, ends, flags, offsets, first, table))
+        parts, threads = self._shares(len(flags))
+        ends = np.linspace(0, len(table), parts + 1).astype(np.int64)
+        return int(_mark(parts, threads, ends, flags, offsets, first, table))
 
     def copy(
         self, table: Array, offsets: Array, first: int, edges: int, width: int, source: Array, packed: Array
@@ -103,9 +105,14 @@ class Packer:
 
         Both have ``width`` elements for every edge. ``first``: the first vertex. Threads copy about as many edges each.
         """
-        shares = np.linspace(0, edges, self.parts + 1)[1:-1]
+        parts, threads = self._shares(edges)
+        shares = np.linspace(0, edges, parts + 1)[1:-1]
         ends = np.concatenate([[0], np.searchsorted(table[:, 1], shares), [len(table)]]).astype(np.int64)
-        _copy(self.parts, self.threads, ends, table, offsets, first, width, source, packed)
+        _copy(parts, threads, ends, table, offsets, first, width, source, packed)
+
+    def _shares(self, work: int) -> tuple[int, int]:
+        """Return into how many parts some work is divided, and for how many threads."""
+        return (self.parts, self.threads) if work > FEW else (1, 1)
 
 
 def groups_of(vertices: int) -> int:

@@ -29,11 +29,31 @@ class Rule:
         return useful > self.alpha * whole or (useful > before and useful > self.beta * whole)
 
 
+@dataclass(frozen=True)
+class Rates:
+    """Bytes a second at which whole subgraphs are ``copied``, and at which active rows are read by the ``other`` means;
+    both 0 if the graph has no edges."""
+
+    copied: float
+    other: float
+
+
+@dataclass(frozen=True)
+class LeastTime:
+    """A value is high if reading the whole subgraph takes no more time than reading its active rows."""
+
+    rates: Rates
+
+    def high(self, useful: int, whole: int, before: int) -> bool:
+        """Return whether a subgraph of ``whole`` bytes is of high value; ``useful``: the bytes that are read if not."""
+        return whole * self.rates.other <= useful * self.rates.copied
+
+
 @dataclass
 class Values:
     """The useful bytes of every subgraph when it was last considered. ``rule``: classifies."""
 
-    rule: Rule
+    rule: Rule | LeastTime
     before: dict[Hashable, int] = field(default_factory=dict)
 
     def high(self, subgraph: Hashable, useful: int, whole: int) -> bool:
