@@ -11,7 +11,7 @@ import pytest
 from engines.outofmemory.scaph import cuda_executor
 from engines.outofmemory.scaph.cuda_subgraphs import SubgraphStreamer
 from engines.outofmemory.scaph.cuda_unpacking import HOLD
-from engines.outofmemory.scaph.packing import groups_of
+from engines.outofmemory.scaph.extraction import groups_of
 from engines.outofmemory.scaph.values import Rates
 from harness.algorithms.bfs import BFS
 from harness.algorithms.sssp import SSSP

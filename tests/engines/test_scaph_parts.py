@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from engines.outofmemory.scaph import packing
-from engines.outofmemory.scaph.extraction import runs_of_rows, useful_edges
+from engines.outofmemory.scaph.extraction import groups_of, runs_of_rows, useful_edges
 from engines.outofmemory.scaph.levels import LevelQueue
 from engines.outofmemory.scaph.values import LeastTime, Rates, Rule, Values
 
@@ -121,7 +121,7 @@ def test_packed_rows_are_slices(width, threads, monkeypatch):
         for share in (0.0, 0.3, 1.0):
             flags = rng.random(vertices) < share
             flags[-1] |= share > 0
-            table = np.full((packing.groups_of(vertices), 2), 7, np.uint32)
+            table = np.full((groups_of(vertices), 2), 7, np.uint32)
             edges = packer.mark(flags, offsets, first, table)
             rows = [source[offsets[v] * width : offsets[v + 1] * width] for v in first + np.flatnonzero(flags)]
             wanted = np.concatenate([*rows, np.zeros(0, np.uint32)])

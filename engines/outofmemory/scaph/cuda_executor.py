@@ -9,7 +9,6 @@ from engines.outofmemory.scaph.cuda_queue import solve
 from engines.outofmemory.scaph.cuda_rates import ADJACENT, measured_rates
 from engines.outofmemory.scaph.cuda_subgraphs import SubgraphStreamer
 from engines.outofmemory.scaph.cuda_unpacking import BYTES, HOLD, LATE, RESTORE, WORDS
-from engines.outofmemory.scaph.packing import Packer
 from engines.outofmemory.scaph.queued import MOST_SUPERSTEPS
 from engines.outofmemory.scaph.reading import Readings
 from engines.outofmemory.scaph.traffic import Traffic
@@ -19,6 +18,7 @@ from harness.api.cuda import CudaExecutor, Transfers
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from engines.outofmemory.scaph.packing import Packer
     from harness.api import Inputs
     from harness.api.cuda import CudaPlan, Replayer
 
@@ -29,7 +29,11 @@ class ScaphCudaExecutor(CudaExecutor):
     def __init__(self, plan: CudaPlan, *arguments: Any) -> None:
         super().__init__(plan, *arguments)
         self.readings = Readings(plan.schedule)
-        self.packer = Packer(plan.schedule.extract_threads) if plan.windows.stagings else None
+        self.packer: Packer | None = None
+        if plan.windows.stagings:
+            from engines.outofmemory.scaph.packing import Packer  # loads the compiler
+
+            self.packer = Packer(plan.schedule.extract_threads)
 
     def compile(self) -> None:
         """Compile the plan's module for the device, and the functions that pack rows."""

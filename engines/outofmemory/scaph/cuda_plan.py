@@ -13,7 +13,7 @@ from engines.outofmemory.emogi.cuda_plan import FOLDER, REBUILD_SHARE, planned
 from engines.outofmemory.scaph.asynchronous import out_of_step
 from engines.outofmemory.scaph.cuda_rates import IN_PLACE
 from engines.outofmemory.scaph.cuda_unpacking import HOLD_LATE, LATE, UNPACKING
-from engines.outofmemory.scaph.packing import TABLE_BYTES, groups_of
+from engines.outofmemory.scaph.extraction import TABLE_BYTES, groups_of
 from engines.outofmemory.schedules import EmogiSchedule
 from harness.api import No, unfolded
 from harness.api.cuda import LoweredProgram, Thresholds, Windows, aligned, refusal, unstreamable, work
@@ -48,7 +48,7 @@ def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features:
         return made
     if probes_in_place(resolved):
         return replace(made, source=made.source + IN_PLACE)
-    if not extracts(resolved):
+    if not (extracts(resolved) and made.windows.edges):
         return made
     if min(made.windows.edges, facts.num_edges) >= MOST_PACKED:
         return No("low=extract packs at most 2^32 - 1 edges of a subgraph; give a smaller window_mb")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engines.outofmemory.scaph.packing import groups_of
+from engines.outofmemory.scaph.extraction import groups_of
 from engines.outofmemory.scaph.values import Rates
 from harness.api.cuda import on_host
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.outofmemory.scaph.cuda_unpacking import BYTES, WORDS
-from engines.outofmemory.scaph.packing import TABLE_BYTES, groups_of
+from engines.outofmemory.scaph.extraction import TABLE_BYTES, groups_of
 from harness.api.cuda import PinnedMemory, Streamer, aligned, name_of_test, on_host, windows
 
 if TYPE_CHECKING:

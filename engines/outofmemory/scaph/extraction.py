@@ -7,6 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+GROUP = 32  # vertices of an entry of the table of packed rows
+TABLE_BYTES = 8  # of an entry: a bit for each vertex and a number of edges, uint32 each
+
+
+def groups_of(vertices: int) -> int:
+    """Return the entries of the table of packed rows of some vertices."""
+    return -(-vertices // GROUP)
+
 
 def useful_edges(offsets: NDArray[Any], active: NDArray[Any]) -> int:
     """Return the edges in the rows of ``active`` vertices; ``offsets``: int[V + 1]."""

@@ -17,8 +17,6 @@ from harness.api.cpu import launch
 
 Array = NDArray[Any]
 
-GROUP = 32  # vertices of an entry of the table
-TABLE_BYTES = 8  # of an entry: the bits and the number of edges, uint32 each
 FEW = 50_000  # packing the rows of fewer vertices, or fewer edges, takes no longer than to start threads (as in Subway)
 
 
@@ -113,8 +111,3 @@ class Packer:
     def _shares(self, work: int) -> tuple[int, int]:
         """Return into how many parts some work is divided, and for how many threads."""
         return (self.parts, self.threads) if work > FEW else (1, 1)
-
-
-def groups_of(vertices: int) -> int:
-    """Return the entries of a table of some vertices."""
-    return -(-vertices // GROUP)
