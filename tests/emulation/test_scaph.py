@@ -23,9 +23,10 @@ from harness.language import K, trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.cuda import executor as cuda
-from tests.emulation.device import emulate
+from tests.emulation.device import THREADS, emulate
 from tests.engines import test_cuda, test_warm
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
+from tests.engines.emogi import requests_of
 from tests.engines.problems import ALGORITHMS, prepared, problem, program
 from tests.engines.programs import edges_and_loops, inputs_for, program_named, traced
 from tests.engines.test_cuda import algorithms, check_every_superstep
@@ -161,6 +162,26 @@ def test_what_is_read_by_hand(run_as):
         assert found.subgraphs == {"high": high, "low": low, "again": 0}, "the other subgraph is not read"
         engine.run(5)
         assert sum(engine.run(1).transfers.moved.values()) == 0, "nothing is read once the run has settled"
+
+
+def test_sectors_read_in_place_are_those_of_the_frontier(run_as):
+    """The frontier of a superstep of a breadth-first search is the level before it; a thread reads a row by sectors."""
+    traced, graph = program("bfs"), rmat(scale=8, edge_factor=4, seed=3)
+    inputs = ALGORITHMS["bfs"].inputs(graph, 1)
+    engine = run_as(traced, graph, 1, values="low", low="zero_copy", window_mb=0.001)
+    reference = ReferenceRun(traced, graph, 1)
+    for one in (engine, reference):
+        one.reset(inputs)
+    (output,) = traced.outputs
+    frontier = np.ones(graph.num_vertices, bool)  # all are active at first
+    for _ in range(5):
+        found = engine.run(1).transfers
+        wanted = requests_of(graph.csr.offsets, frontier, "naive", THREADS)
+        assert found.moved["zero_copy"] == 32 * wanted[32]
+        assert found.visited == 4 * int(np.diff(graph.csr.offsets)[frontier].sum())
+        before = reference.values(output)
+        reference.run(1)
+        frontier = reference.values(output).ravel() != before.ravel()
 
 
 MIXED = {"alpha": 0.59, "beta": 0.59}  # some subgraphs of these searches exceed it in a superstep, and some do not
