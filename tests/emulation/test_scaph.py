@@ -23,6 +23,7 @@ from harness.language import K, trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.cuda import executor as cuda
+from harness.lowering.cuda.loop import CudaRun
 from tests.emulation.device import THREADS, emulate
 from tests.engines import test_cuda, test_warm
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
@@ -390,19 +391,43 @@ def test_the_queue_reads_less_than_a_round_each(run_as):
     assert moved[4] < moved[1] / 1.3
 
 
+def two_subgraphs(run_as, **options):
+    """Return an engine before a search from vertex 0 in two subgraphs, with zeros in the slots of the device."""
+    pairs = np.array([(0, 1), (0, 3), (1, 2), (2, 4), (3, 5)])
+    graph = Graph.from_edges(*pairs.T, num_vertices=6, name="late", weights=np.ones(5))
+    engine = run_as(program("sssp"), graph, 1, window_mb=3 * 8e-6, **options)
+    engine.reset(SSSP(sources="0").inputs(graph, 1))
+    for slot in engine.executor.streamer.slots:
+        slot.fill(0)
+    engine.executor.wait()
+    return engine
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_queue_waits_for_copies(waits, run_as, monkeypatch):
+    """The emulated copy is made when it is waited for. Without that a slot has zeros, or rows of another subgraph."""
+    engine, superstep = two_subgraphs(run_as, values="high", rounds=2), CudaRun.superstep
+
+    def first(run, number):
+        superstep(run, number)  # it is synchronous, with waits of its own
+        for slot in engine.executor.streamer.slots:
+            slot.fill(0)
+        if not waits:
+            monkeypatch.setattr(SubgraphStreamer, "wait_for", lambda *_: None)
+
+    monkeypatch.setattr(CudaRun, "superstep", first)
+    assert engine.run(100).transfers.subgraphs["high"] > 2
+    wanted = [0, 1, 2, 1, 3, 2] if waits else [0, 1, np.inf, 1, np.inf, np.inf]
+    np.testing.assert_array_equal(engine.values("distance")[:, 0], wanted)
+
+
 @pytest.mark.parametrize("held", [True, False])
 def test_rows_that_were_not_packed_wait(held, run_as, monkeypatch):
     """Vertex 2 becomes active after the row of vertex 3, in its subgraph, was packed: it waits for its own row.
 
     Without that its row is read where none is (there are zeros), and vertex 4 is not reached.
     """
-    pairs = np.array([(0, 1), (0, 3), (1, 2), (2, 4), (3, 5)])
-    graph = Graph.from_edges(*pairs.T, num_vertices=6, name="late", weights=np.ones(5))
-    engine = run_as(program("sssp"), graph, 1, window_mb=3 * 8e-6, values="low", rounds=2)
-    engine.reset(SSSP(sources="0").inputs(graph, 1))
-    for slot in engine.executor.streamer.slots:
-        slot.fill(0)
-    engine.executor.wait()
+    engine = two_subgraphs(run_as, values="low", rounds=2)
     if not held:
         over = SubgraphStreamer.over_packed
 
