@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.contract import Device
+from harness.contract import Device, Phases
 from harness.emulation.compiler import unavailable
 from tests.emulation.device import emulate
+from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 
 
 @pytest.fixture
@@ -16,3 +17,16 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Device:
     if reason:
         pytest.skip(reason)
     return emulate(monkeypatch)
+
+
+@pytest.fixture
+def run_scaph(monkeypatch, emulated):
+    """Return a function that prepares an engine of the Scaph style with some options."""
+
+    def made(program, graph, features, **options):
+        monkeypatch.setitem(SCHEDULES, "scaph", ("scaph", options))
+        engine = cuda_engine("scaph")
+        engine.prepare(program, graph, features, emulated, Phases())
+        return engine
+
+    return made

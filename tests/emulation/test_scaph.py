@@ -9,21 +9,16 @@ import numpy as np
 import pytest
 
 from engines.outofmemory.scaph import cuda_executor
-from engines.outofmemory.scaph.cuda_subgraphs import SubgraphStreamer
-from engines.outofmemory.scaph.cuda_unpacking import HOLD
 from engines.outofmemory.scaph.extraction import groups_of
 from engines.outofmemory.scaph.values import Rates
 from harness.algorithms.bfs import BFS
-from harness.algorithms.sssp import SSSP
-from harness.contract import Device, No, Phases
+from harness.contract import Device, No
 from harness.emulation.arrays import Event, Stream
 from harness.graph import Graph
-from harness.graph.generators import grid, rmat
+from harness.graph.generators import rmat
 from harness.language import K, trace
 from harness.language.reference import ReferenceRun
-from harness.language.validation import compare
 from harness.lowering.cuda import executor as cuda
-from harness.lowering.cuda.loop import CudaRun
 from tests.emulation.device import THREADS, emulate
 from tests.engines import test_cuda, test_warm
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
@@ -45,19 +40,6 @@ CASES = [
     for i, name in enumerate(NAMES)
     for j in range(4)
 ]
-
-
-@pytest.fixture
-def run_as(monkeypatch, emulated):
-    """Return a function that prepares an engine of the Scaph style with some options."""
-
-    def made(program, graph, features, **options):
-        monkeypatch.setitem(SCHEDULES, "scaph", ("scaph", options))
-        engine = cuda_engine("scaph")
-        engine.prepare(program, graph, features, emulated, Phases())
-        return engine
-
-    return made
 
 
 def check(options, traced, graph, inputs, features, device, monkeypatch):
@@ -141,7 +123,7 @@ def four_rows():
     return Graph.from_edges(sources, targets, num_vertices=4, name="four rows", duplicates="keep")
 
 
-def test_what_is_read_by_hand(run_as):
+def test_what_is_read_by_hand(run_scaph):
     graph, traced = four_rows(), trace(BFS(sources="0"))
     table = 8  # bytes: an entry for the vertices of a subgraph
     wanted = {
@@ -154,7 +136,7 @@ def test_what_is_read_by_hand(run_as):
         "half is more than alpha": ({"alpha": 0.4}, {"copied": 4 * 20, "extracted": 0}, (1, 0)),
     }
     for case, (options, moved, (high, low)) in wanted.items():
-        engine = run_as(traced, graph, 1, window_mb=20 * 4 / 1e6, **options)
+        engine = run_scaph(traced, graph, 1, window_mb=20 * 4 / 1e6, **options)
         engine.reset(BFS(sources="0").inputs(graph, 1))
         assert engine.run(1).transfers.visited == 4 * 40, "at first every vertex is active"
         found = engine.run(1).transfers
@@ -165,11 +147,11 @@ def test_what_is_read_by_hand(run_as):
         assert sum(engine.run(1).transfers.moved.values()) == 0, "nothing is read once the run has settled"
 
 
-def test_sectors_read_in_place_are_those_of_the_frontier(run_as):
+def test_sectors_read_in_place_are_those_of_the_frontier(run_scaph):
     """The frontier of a superstep of a breadth-first search is the level before it; a thread reads a row by sectors."""
     traced, graph = program("bfs"), rmat(scale=8, edge_factor=4, seed=3)
     inputs = ALGORITHMS["bfs"].inputs(graph, 1)
-    engine = run_as(traced, graph, 1, values="low", low="zero_copy", window_mb=0.001)
+    engine = run_scaph(traced, graph, 1, values="low", low="zero_copy", window_mb=0.001)
     reference = ReferenceRun(traced, graph, 1)
     for one in (engine, reference):
         one.reset(inputs)
@@ -190,11 +172,11 @@ MIXED = {"alpha": 0.59, "beta": 0.59}  # some subgraphs of these searches exceed
 
 @pytest.mark.parametrize("name", ["bfs", "sssp"])
 @pytest.mark.parametrize("options", [MIXED, {"alpha": 0.9}, {"values": "low", "low": "stream"}], ids=str)
-def test_values_are_those_of_the_cpu(options, name, run_as):
+def test_values_are_those_of_the_cpu(options, name, run_scaph):
     """Both devices find the same useful bytes in every subgraph, and read the same ones whole."""
     graph, inputs = problem(name, "rmat", 1)
     chosen = {"window_mb": 0.004, **options}
-    engines = [prepared("scaph", chosen, program(name), graph, 1), run_as(program(name), graph, 1, **chosen)]
+    engines = [prepared("scaph", chosen, program(name), graph, 1), run_scaph(program(name), graph, 1, **chosen)]
     for engine in engines:
         engine.reset(inputs)
     both, high = 0, []
@@ -214,10 +196,10 @@ def test_values_are_those_of_the_cpu(options, name, run_as):
     # all 80 bytes are copied in 8 seconds, and 48 bytes packed, or 64 read in place, in the rest
     [("extract", 6.0, True), ("extract", 6.1, False), ("zero_copy", 8.0, True), ("zero_copy", 8.1, False)],
 )
-def test_the_least_time_is_chosen(low, other, high, run_as, monkeypatch):
+def test_the_least_time_is_chosen(low, other, high, run_scaph, monkeypatch):
     monkeypatch.setattr(cuda_executor, "measured_rates", lambda *_: Rates(10.0, other))
     graph, traced = four_rows(), trace(BFS(sources="0"))
-    engine = run_as(traced, graph, 1, window_mb=20 * 4 / 1e6, rule="chosen", low=low)
+    engine = run_scaph(traced, graph, 1, window_mb=20 * 4 / 1e6, rule="chosen", low=low)
     engine.reset(BFS(sources="0").inputs(graph, 1))
     engine.run(1)
     assert engine.run(1).transfers.subgraphs == {"high": int(high), "low": int(not high), "again": 0}
@@ -225,9 +207,9 @@ def test_the_least_time_is_chosen(low, other, high, run_as, monkeypatch):
 
 @pytest.mark.parametrize("low", ["extract", "zero_copy", "stream"])
 @pytest.mark.parametrize("graph_name", ["rmat", "no edges"])
-def test_rates_are_measured(graph_name, low, run_as):
+def test_rates_are_measured(graph_name, low, run_scaph):
     graph, _ = problem("bfs", graph_name, 1)
-    rates = run_as(program("bfs"), graph, 1, rule="chosen", low=low).executor.readings.rates
+    rates = run_scaph(program("bfs"), graph, 1, rule="chosen", low=low).executor.readings.rates
     assert rates.copied >= rates.other >= 0
     assert (rates.other > 0) == (graph_name == "rmat")
 
@@ -238,11 +220,11 @@ def test_rates_are_measured(graph_name, low, run_as):
     [({}, 2), ({"slots": 3}, 2), ({"values": "high"}, 0), ({"low": "stream"}, 0), ({"low": "zero_copy"}, 0)],
     ids=str,
 )
-def test_the_plan_prices_what_is_allocated(options, stagings, run_as, monkeypatch):
+def test_the_plan_prices_what_is_allocated(options, stagings, run_scaph, monkeypatch):
     required = []
     monkeypatch.setattr(cuda, "require_memory", required.append)
     graph = rmat(scale=6, edge_factor=8, seed=1, max_weight=4)
-    engine = run_as(program("sssp"), graph, 1, window_mb=0.002, **options)
+    engine = run_scaph(program("sssp"), graph, 1, window_mb=0.002, **options)
     engine.reset(ALGORITHMS["sssp"].inputs(graph, 1))
     engine.run(3)
     plan, streamer = engine.planned, engine.executor.run_in_progress.launcher.place
@@ -280,11 +262,11 @@ def row_of(staging):
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_packed_rows_are_not_overwritten_before_they_are_copied(waits, run_as, monkeypatch):
+def test_packed_rows_are_not_overwritten_before_they_are_copied(waits, run_scaph, monkeypatch):
     """The emulated copy is made when it is waited for, and reads its source then: without the wait of the host, the
     third row is in the place of the first."""
     graph = four_rows()
-    engine = run_as(trace(BFS(sources="0")), graph, 1, window_mb=40 * 4 / 1e6, values="low")
+    engine = run_scaph(trace(BFS(sources="0")), graph, 1, window_mb=40 * 4 / 1e6, values="low")
     streamer, offsets = engine.executor.run_in_progress.launcher.place, graph.csr.offsets
     monkeypatch.setattr(Stream, "wait_event", lambda *_: None)  # no kernel asks for a copy
     if not waits:
@@ -301,10 +283,10 @@ def test_packed_rows_are_not_overwritten_before_they_are_copied(waits, run_as, m
     assert (row_of(stagings[0]) == 2).all(), "row 0 was lost"
 
 
-def test_copies_wait_for_kernels_and_kernels_for_copies(run_as, monkeypatch):
+def test_copies_wait_for_kernels_and_kernels_for_copies(run_scaph, monkeypatch):
     """Packed rows are not copied over those that are still unpacked, nor unpacked before they are there."""
     graph, waited, wait = four_rows(), [], Stream.wait_event
-    engine = run_as(trace(BFS(sources="0")), graph, 1, window_mb=40 * 4 / 1e6, values="low")
+    engine = run_scaph(trace(BFS(sources="0")), graph, 1, window_mb=40 * 4 / 1e6, values="low")
     streamer, offsets = engine.executor.run_in_progress.launcher.place, graph.csr.offsets
 
     def noted(stream, event):
@@ -339,104 +321,3 @@ def test_what_cannot_run_is_refused_with_the_reason(options, name, reason, monke
     answer = cuda_engine("scaph").supports(program(name), graph, 3, Device("cuda"))
     assert isinstance(answer, No)
     assert reason in answer.reason
-
-
-# several rounds -------------------------------------------------------------------------------------------------------
-QUEUED = [
-    {"rounds": 2}, {"rounds": 4, "slots": 6}, {"rounds": 3, "values": "high", "slots": 3}, {"rounds": 3, "alpha": 0.3},
-    {"rounds": 2, "values": "low"}, {"rounds": 3, "low": "zero_copy"}, {"rounds": 2, "low": "stream", "alpha": 0.8},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "features"), [("bfs", 1), ("sssp", 3), ("components", 1)])
-@pytest.mark.parametrize("graph_name", ["rmat", "grid", "chain", "scattered", "no edges"])
-@pytest.mark.parametrize("options", QUEUED, ids=str)
-def test_queued_subgraphs_settle_at_the_answer(options, graph_name, name, features, run_as):
-    graph, inputs = problem(name, graph_name, features)
-    size = 0.004 if graph_name == "rmat" else 0.0002
-    engine = run_as(program(name), graph, features, window_mb=size, **options)
-    assert not engine.stepwise
-    expected = settled(program(name), graph, inputs, features)
-    first = None
-    for _ in range(2):
-        engine.reset(inputs)
-        taken = engine.run(400)
-        assert (taken.settled, taken.supersteps) == (True, [])
-        found = compare(program(name), {n: engine.values(n) for n in expected}, expected)
-        assert found.ok, found.detail
-        first = first or taken.transfers
-        assert taken.transfers == first, "equal runs are equal"
-    assert sum(engine.run(400).transfers.moved.values()) == 0, "it has settled"
-
-
-def settled(traced, graph, inputs, features):
-    """Return the outputs of the reference once it has settled."""
-    run = ReferenceRun(traced, graph, features)
-    run.reset(inputs)
-    assert run.run(400).settled
-    return {name: run.values(name) for name in traced.outputs}
-
-
-def test_the_queue_reads_less_than_a_round_each(run_as):
-    """In a mesh a subgraph activates itself again, so that several rounds move fewer bytes than one."""
-    mesh = grid(rows=24, columns=24, removed=0.0)
-    inputs, moved = ALGORITHMS["sssp"].inputs(mesh, 1), {}
-    for rounds in (1, 4):
-        engine = run_as(program("sssp"), mesh, 1, window_mb=0.003, values="high", rounds=rounds, slots=4)
-        engine.reset(inputs)
-        transfers = engine.run(400).transfers
-        moved[rounds] = transfers.moved["copied"]
-        assert (transfers.subgraphs["again"] > 0) == (rounds > 1)
-        assert transfers.visited >= 8 * mesh.num_edges
-    assert moved[4] < moved[1] / 1.3
-
-
-def two_subgraphs(run_as, **options):
-    """Return an engine before a search from vertex 0 in two subgraphs, with zeros in the slots of the device."""
-    pairs = np.array([(0, 1), (0, 3), (1, 2), (2, 4), (3, 5)])
-    graph = Graph.from_edges(*pairs.T, num_vertices=6, name="late", weights=np.ones(5))
-    engine = run_as(program("sssp"), graph, 1, window_mb=3 * 8e-6, **options)
-    engine.reset(SSSP(sources="0").inputs(graph, 1))
-    for slot in engine.executor.streamer.slots:
-        slot.fill(0)
-    engine.executor.wait()
-    return engine
-
-
-@pytest.mark.parametrize("waits", [True, False])
-def test_the_queue_waits_for_copies(waits, run_as, monkeypatch):
-    """The emulated copy is made when it is waited for. Without that a slot has zeros, or rows of another subgraph."""
-    engine, superstep = two_subgraphs(run_as, values="high", rounds=2), CudaRun.superstep
-
-    def first(run, number):
-        superstep(run, number)  # it is synchronous, with waits of its own
-        for slot in engine.executor.streamer.slots:
-            slot.fill(0)
-        if not waits:
-            monkeypatch.setattr(SubgraphStreamer, "wait_for", lambda *_: None)
-
-    monkeypatch.setattr(CudaRun, "superstep", first)
-    assert engine.run(100).transfers.subgraphs["high"] > 2
-    wanted = [0, 1, 2, 1, 3, 2] if waits else [0, 1, np.inf, 1, np.inf, np.inf]
-    np.testing.assert_array_equal(engine.values("distance")[:, 0], wanted)
-
-
-@pytest.mark.parametrize("held", [True, False])
-def test_rows_that_were_not_packed_wait(held, run_as, monkeypatch):
-    """Vertex 2 becomes active after the row of vertex 3, in its subgraph, was packed: it waits for its own row.
-
-    Without that its row is read where none is (there are zeros), and vertex 4 is not reached.
-    """
-    engine = two_subgraphs(run_as, values="low", rounds=2)
-    if not held:
-        over = SubgraphStreamer.over_packed
-
-        def without(streamer, function, *given):
-            if function != HOLD:
-                over(streamer, function, *given)
-
-        monkeypatch.setattr(SubgraphStreamer, "over_packed", without)
-    taken = engine.run(100)
-    assert taken.transfers.subgraphs["low"] > 4, "two subgraphs, and one of them again in the next superstep"
-    wanted = [0, 1, 2, 1, 3 if held else np.inf, 2]
-    np.testing.assert_array_equal(engine.values("distance")[:, 0], wanted)

@@ -1,0 +1,115 @@
+"""The queue of the Scaph style on an emulated device: answers, bytes, and subgraphs that wait."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engines.outofmemory.scaph.cuda_subgraphs import SubgraphStreamer
+from engines.outofmemory.scaph.cuda_unpacking import HOLD
+from harness.algorithms.sssp import SSSP
+from harness.graph import Graph
+from harness.graph.generators import grid
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from harness.lowering.cuda.loop import CudaRun
+from tests.engines.problems import ALGORITHMS, problem, program
+
+QUEUED = [
+    {"rounds": 2}, {"rounds": 4, "slots": 6}, {"rounds": 3, "values": "high", "slots": 3}, {"rounds": 3, "alpha": 0.3},
+    {"rounds": 2, "values": "low"}, {"rounds": 3, "low": "zero_copy"}, {"rounds": 2, "low": "stream", "alpha": 0.8},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "features"), [("bfs", 1), ("sssp", 3), ("components", 1)])
+@pytest.mark.parametrize("graph_name", ["rmat", "grid", "chain", "scattered", "no edges"])
+@pytest.mark.parametrize("options", QUEUED, ids=str)
+def test_queued_subgraphs_settle_at_the_answer(options, graph_name, name, features, run_scaph):
+    graph, inputs = problem(name, graph_name, features)
+    size = 0.004 if graph_name == "rmat" else 0.0002
+    engine = run_scaph(program(name), graph, features, window_mb=size, **options)
+    assert not engine.stepwise
+    expected = settled(program(name), graph, inputs, features)
+    first = None
+    for _ in range(2):
+        engine.reset(inputs)
+        taken = engine.run(400)
+        assert (taken.settled, taken.supersteps) == (True, [])
+        found = compare(program(name), {n: engine.values(n) for n in expected}, expected)
+        assert found.ok, found.detail
+        first = first or taken.transfers
+        assert taken.transfers == first, "equal runs are equal"
+    assert sum(engine.run(400).transfers.moved.values()) == 0, "it has settled"
+
+
+def settled(traced, graph, inputs, features):
+    """Return the outputs of the reference once it has settled."""
+    run = ReferenceRun(traced, graph, features)
+    run.reset(inputs)
+    assert run.run(400).settled
+    return {name: run.values(name) for name in traced.outputs}
+
+
+def test_the_queue_reads_less_than_a_round_each(run_scaph):
+    """In a mesh a subgraph activates itself again, so that several rounds move fewer bytes than one."""
+    mesh = grid(rows=24, columns=24, removed=0.0)
+    inputs, moved = ALGORITHMS["sssp"].inputs(mesh, 1), {}
+    for rounds in (1, 4):
+        engine = run_scaph(program("sssp"), mesh, 1, window_mb=0.003, values="high", rounds=rounds, slots=4)
+        engine.reset(inputs)
+        transfers = engine.run(400).transfers
+        moved[rounds] = transfers.moved["copied"]
+        assert (transfers.subgraphs["again"] > 0) == (rounds > 1)
+        assert transfers.visited >= 8 * mesh.num_edges
+    assert moved[4] < moved[1] / 1.3
+
+
+def two_subgraphs(run_scaph, **options):
+    """Return an engine before a search from vertex 0 in two subgraphs, with zeros in the slots of the device."""
+    pairs = np.array([(0, 1), (0, 3), (1, 2), (2, 4), (3, 5)])
+    graph = Graph.from_edges(*pairs.T, num_vertices=6, name="late", weights=np.ones(5))
+    engine = run_scaph(program("sssp"), graph, 1, window_mb=3 * 8e-6, **options)
+    engine.reset(SSSP(sources="0").inputs(graph, 1))
+    for slot in engine.executor.streamer.slots:
+        slot.fill(0)
+    engine.executor.wait()
+    return engine
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_queue_waits_for_copies(waits, run_scaph, monkeypatch):
+    """The emulated copy is made when it is waited for. Without that a slot has zeros, or rows of another subgraph."""
+    engine, superstep = two_subgraphs(run_scaph, values="high", rounds=2), CudaRun.superstep
+
+    def first(run, number):
+        superstep(run, number)  # it is synchronous, with waits of its own
+        for slot in engine.executor.streamer.slots:
+            slot.fill(0)
+        if not waits:
+            monkeypatch.setattr(SubgraphStreamer, "wait_for", lambda *_: None)
+
+    monkeypatch.setattr(CudaRun, "superstep", first)
+    assert engine.run(100).transfers.subgraphs["high"] > 2
+    wanted = [0, 1, 2, 1, 3, 2] if waits else [0, 1, np.inf, 1, np.inf, np.inf]
+    np.testing.assert_array_equal(engine.values("distance")[:, 0], wanted)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_rows_that_were_not_packed_wait(held, run_scaph, monkeypatch):
+    """Vertex 2 becomes active after the row of vertex 3, in its subgraph, was packed: it waits for its own row.
+
+    Without that its row is read where none is (there are zeros), and vertex 4 is not reached.
+    """
+    engine = two_subgraphs(run_scaph, values="low", rounds=2)
+    if not held:
+        over = SubgraphStreamer.over_packed
+
+        def without(streamer, function, *given):
+            if function != HOLD:
+                over(streamer, function, *given)
+
+        monkeypatch.setattr(SubgraphStreamer, "over_packed", without)
+    taken = engine.run(100)
+    assert taken.transfers.subgraphs["low"] > 4, "two subgraphs, and one of them again in the next superstep"
+    wanted = [0, 1, 2, 1, 3 if held else np.inf, 2]
+    np.testing.assert_array_equal(engine.values("distance")[:, 0], wanted)
