@@ -79,9 +79,7 @@ class Packer:
     """Pack rows on some ``threads``; None: all that the process may use."""
 
     def __init__(self, threads: int | None = None) -> None:
-        most = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
-        self.parts = threads or most
-        self.threads = min(self.parts, most)
+        self.parts = threads or int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
 
     def compile(self, offsets: Array) -> None:
         """Compile the functions for offsets of this type, by packing no row."""
@@ -110,4 +108,4 @@ class Packer:
 
     def _shares(self, work: int) -> tuple[int, int]:
         """Return into how many parts some work is divided, and for how many threads."""
-        return (self.parts, self.threads) if work > FEW else (1, 1)
+        return (self.parts, min(self.parts, numba.get_num_threads())) if work > FEW else (1, 1)
