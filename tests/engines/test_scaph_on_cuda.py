@@ -124,6 +124,6 @@ def test_a_hub_and_short_rows(options, device, monkeypatch):
     graph = Graph.from_edges(
         sources, targets, num_vertices=count, weights=weights, name="hub and rows", duplicates="keep"
     )  # fmt: skip
-    monkeypatch.setitem(SCHEDULES, "scaph", ("scaph", {"window_mb": 100_000 * 8e-6, **options}))
+    monkeypatch.setitem(SCHEDULES, "scaph", ("scaph", {"window_mb": 100_064 * 8e-6, **options}))
     algorithm = algorithms()["sssp"]
     check_every_superstep("scaph", trace(algorithm), graph, algorithm.inputs(graph, 3), 3, device, 6)

@@ -134,3 +134,15 @@ def test_packed_rows_are_slices(width, threads, monkeypatch):
             degrees = np.where(flags, np.diff(offsets)[first:], 0)
             before = [degrees[: 32 * group].sum() for group in range(len(table))]
             np.testing.assert_array_equal(table[:, 1], before)
+
+
+def test_rows_are_packed_on_all_threads_after_a_launch_on_one(monkeypatch):
+    """Numba's number of threads for this one is 1 then."""
+    packing = pytest.importorskip("engines.outofmemory.scaph.packing")
+    packer = packing.Packer()
+    packer.compile(np.zeros(2, np.int64))
+    given = []
+    monkeypatch.setattr(packing, "_mark", lambda parts, threads, *rest: given.append((parts, threads)) or 0)
+    vertices = packing.FEW + 1
+    packer.mark(np.ones(vertices, np.bool_), np.zeros(vertices + 1, np.int64), 0, np.zeros((-(-vertices // 32), 2)))
+    assert given == [(packing.numba.config.NUMBA_NUM_THREADS,) * 2]

@@ -76,10 +76,15 @@ def _copy(
 
 
 class Packer:
-    """Pack rows on some ``threads``; None: all that the process may use."""
+    """Pack rows on some ``threads``, at most those of Numba's pool; None: on all of these.
+
+    The pool's size is read once: ``numba.get_num_threads`` is 1 after a launch on one thread.
+    """
 
     def __init__(self, threads: int | None = None) -> None:
-        self.parts = threads or int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+        pool = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+        self.parts = threads or pool
+        self.threads = min(self.parts, pool)
 
     def compile(self, offsets: Array) -> None:
         """Compile the functions for offsets of this type, by packing no row."""
@@ -108,4 +113,4 @@ class Packer:
 
     def _shares(self, work: int) -> tuple[int, int]:
         """Return into how many parts some work is divided, and for how many threads."""
-        return (self.parts, min(self.parts, numba.get_num_threads())) if work > FEW else (1, 1)
+        return (self.parts, self.threads) if work > FEW else (1, 1)
