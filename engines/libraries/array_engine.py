@@ -32,6 +32,7 @@ from harness.api import (
     Program,
     Property,
     RunStatistics,
+    Stage,
     Superstep,
     Yes,
     concrete,
@@ -40,7 +41,7 @@ from harness.api import (
     schedule_text,
     watched,
 )
-from harness.api.library import Start, bulk_refusal, places
+from harness.api.library import Start, bulk_refusal, names_vertices, places
 
 
 class ArrayEngine(ArrayStages, Engine):
@@ -79,6 +80,10 @@ class ArrayEngine(ArrayStages, Engine):
         """Return why edge properties cannot be updated; empty if they can."""
         return f"{stage.name} updates an edge property, which is not a sparse product"
 
+    def naming_stage(self, stage: Stage, graph: Graph) -> str:
+        """Return why values cannot name vertices in a stage; empty if they can."""
+        return f"{stage.name} names vertices by values, which is not a sparse product"
+
     def rewritten(self, program: Program) -> Program:
         """Return the program as this engine runs it."""
         return program
@@ -97,7 +102,7 @@ class ArrayEngine(ArrayStages, Engine):
             return No(reason)
         program = self.rewritten(program)
         for stage in program.stages:
-            reason = ""
+            reason = self.naming_stage(stage, graph) if names_vertices(stage) else ""
             if isinstance(stage, EdgeUpdate):
                 reason = self.other_stage(stage)
             elif isinstance(stage, EdgeReduce):

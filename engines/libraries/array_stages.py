@@ -23,6 +23,7 @@ from harness.api import (
     Program,
     VertexStep,
 )
+from harness.api.library import VertexReduce
 
 Array = Any  # of the library
 
@@ -91,6 +92,8 @@ class ArrayStages:
                     edges += self.graph.num_edges
                 case VertexStep():
                     self._vertices(stage, self.sides[at].vertices)
+                case VertexReduce():
+                    self._value[stage.into] = self.reduced_at(stage)
                 case GraphReduce():
                     self._reduce_graph(stage)
         return edges
@@ -111,7 +114,7 @@ class ArrayStages:
         def without(space: str, name: str, factor: Array) -> Array:  # of a sum
             return self._value[name] - factor
 
-        return Evaluator(read, self._parameters, self.features, self.dtype, without, self.arrays)
+        return Evaluator(read, self._parameters, self.features, self.dtype, without, self.arrays, at=self.at)
 
     def edge_evaluator(self, edges: slice) -> Evaluator:
         """Return an evaluator of functions of an edge over a range of edges in CSC order."""
@@ -169,13 +172,21 @@ class ArrayStages:
         if len(self.sides) > 1:
             value = {n: array[rows] if places[n].place == "vertex" else array for n, array in value.items()}
         evaluate = Evaluator(
-            lambda space, name: value[name], self._parameters, self.features, self.dtype, arrays=self.arrays
+            lambda space, name: value[name], self._parameters, self.features, self.dtype, arrays=self.arrays, at=self.at
         )
         fresh = {name: evaluate(expression) for name, expression in stage.values}
         for name, values in fresh.items():
             old = self._value[name]
             whole = len(self.sides) == 1 and values.shape == old.shape
             self._value[name] = values if whole else self._replaced(old, rows, values)
+
+    def at(self, name: str, numbers: Array) -> Array:
+        """Return a property at the vertices that numbers name, ``[V]`` or ``[1]``; a vertex's own where none is."""
+        raise NotImplementedError(f"{self.library} has no path for reads at named vertices")
+
+    def reduced_at(self, stage: VertexReduce) -> Array:
+        """Return the result of a reduction at named vertices."""
+        raise NotImplementedError(f"{self.library} has no path for {stage.name}")
 
     def _reduce_graph(self, stage: GraphReduce) -> None:
         values = self.vertex_evaluator()(stage.value)

@@ -49,6 +49,7 @@ from harness.api import (
     Phases,
     Program,
     RunStatistics,
+    Stage,
     Yes,
     concrete,
     cuda_unavailable,
@@ -56,6 +57,7 @@ from harness.api import (
     reads,
     walk,
 )
+from harness.api.library import VertexReduce, too_many_vertices
 
 Tensor = torch.Tensor
 IDENTITY = {"sum": 0.0, "min": float("inf"), "max": float("-inf")}
@@ -147,6 +149,11 @@ class TorchEngine(ArrayEngine):
     def other_stage(self, stage: EdgeUpdate) -> str:
         """Return an empty string: edge properties can be updated."""
         return ""
+
+    def naming_stage(self, stage: Stage, graph: Graph) -> str:
+        """Return why values cannot name vertices: float32 has no number for more than 2^24."""
+        problem = too_many_vertices(graph.num_vertices)
+        return f"{stage.name} names vertices by values, and {problem}" if problem else ""
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return whether the engine can run the program; only missing reverse edges are unsupported."""
@@ -274,6 +281,24 @@ class TorchEngine(ArrayEngine):
         return torch.segment_reduce(
             rows.contiguous(), reducer, offsets=self._offsets[at], unsafe=True, initial=IDENTITY[reducer]
         )
+
+    def at(self, name: str, numbers: Tensor) -> Tensor:
+        """Return a property at the vertices that numbers name; a vertex's own where none is named."""
+        count = self.graph.num_vertices
+        own = torch.arange(count, device=numbers.device)
+        known = (numbers >= 0) & (numbers < count)
+        return self.gather(self._value[name], torch.where(known, numbers, own).to(torch.int64))
+
+    def reduced_at(self, stage: VertexReduce) -> Tensor:
+        """Return the values of all vertices reduced at the vertices that they name; NaN is ignored."""
+        count = self.graph.num_vertices
+        evaluate = self.vertex_evaluator()
+        message, numbers = (evaluate(one).expand(count) for one in stage.expressions())
+        known = (numbers >= 0) & (numbers < count)
+        nothing = torch.full_like(message, IDENTITY[stage.reducer])
+        sent = torch.where(known & ~torch.isnan(message), message, nothing)
+        index = torch.where(known, numbers, 0.0).to(torch.int64)
+        return nothing.scatter_reduce(0, index, sent, f"a{stage.reducer}")
 
     def update(self, stage: EdgeUpdate) -> None:
         """Compute the new values of an edge property, for all edges at once."""

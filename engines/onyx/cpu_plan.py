@@ -27,8 +27,10 @@ from harness.api.cpu import (
     LoweredProgram,
     Narrowing,
     PlanDraft,
+    VertexReduce,
     plan_count,
     plan_graph,
+    plan_named,
     plan_update,
     plan_vertices,
     unsupported,
@@ -67,6 +69,10 @@ def plan(
                 plan_graph(draft, stage)
         elif group.kind == "vertex":
             plan_vertices(draft, group)
+        elif group.kind == "named":
+            for stage in group.stages:
+                assert isinstance(stage, VertexReduce)
+                plan_named(draft, stage)
         elif group.kind == "update":
             plan_update(draft, group)
         else:

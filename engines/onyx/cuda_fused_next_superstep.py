@@ -35,7 +35,7 @@ def fused_next_superstep(program: Program) -> tuple[EdgeUpdate, tuple[EdgeReduce
     graph, so that nothing can change in between. The pass overwrites the results of the reductions: only steps between
     a reduction and the update may read them, and they must not be outputs.
     """
-    if program.control.alternate:
+    if program.control.alternate or program.names_vertices:
         return None
     updates = [stage for stage in program.stages if isinstance(stage, EdgeUpdate)]
     edge_groups = [group for group in unfolded(program) if group.edge_stages]

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 from engines.onyx import cuda_templates as templates
 from engines.onyx.resolve import sums_matrices
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, Stage, reads
-from harness.api.cuda import CudaKernelBuilder, PanelLayout, combine_threads, cuda_write_back, summand
+from harness.api.cuda import (
+    CudaKernelBuilder,
+    PanelLayout,
+    VertexReduce,
+    combine_threads,
+    cuda_write_back,
+    reduce_at_named,
+    summand,
+)
 
 if TYPE_CHECKING:
     from engines.onyx.policy import Policy
@@ -126,7 +134,7 @@ class Kernels:
         signature = [(name, "flag") for name in (dirty, *values)]
         return templates.flagged(dirty, *dense, *(f"{value}[0]" for value in values)), signature
 
-    def make_stale(self, builder: CudaKernelBuilder, stage: EdgeReduce, block: str) -> None:
+    def make_stale(self, builder: CudaKernelBuilder, stage: EdgeReduce | VertexReduce, block: str) -> None:
         """Flag the groups that read at ``v`` the result of ``stage``, so that they recompute it."""
         readers = self.tracking.stale_groups(stage.into) if self.tracking.change_driven else ()
         for reader in readers:
@@ -158,9 +166,15 @@ class Kernels:
             builder.store(f"vertex_{stage.into}", "v", stage.message, blank, "vertex")
         return builder.finish()
 
+    def reduction_at_named(self, stage: VertexReduce) -> CudaKernel:
+        """Build the kernel that reduces a value of every vertex into the vertex that it names."""
+        builder = self.builder(stage.name, templates.vertices(EVERY), RANGE)
+        reduce_at_named(builder, stage, "vertex")
+        return builder.finish()
+
     def clear(
-        self, stage: EdgeReduce, *, array: str = "vertex", run: int = 0, unless: str = OVER, dense: str = "",
-        either: bool = False,
+        self, stage: EdgeReduce | VertexReduce, *, array: str = "vertex", run: int = 0, unless: str = OVER,
+        dense: str = "", either: bool = False,
     ) -> CudaKernel:  # fmt: skip
         """Build the kernel that sets an accumulator in memory to the reducer's identity.
 

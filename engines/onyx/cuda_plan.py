@@ -18,7 +18,7 @@ from engines.onyx.cuda_tracking_policy import pausing_of
 from engines.onyx.policy import DEFAULT, Policy, teams_of_vertex
 from engines.onyx.resolve import directed, resolve, sums_matrices
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven
-from harness.api.cuda import LoweredProgram, Over, PlanDraft, made_at_sources, refusal, table, work
+from harness.api.cuda import LoweredProgram, Over, PlanDraft, VertexReduce, made_at_sources, refusal, table, work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,6 +122,11 @@ class OnyxPlanner:
         self.draft.most = "few" if kernels.tracking.change_driven and self.setting.direction == "push" else "some"
         if group.kind == "vertex":
             self.draft.add(kernels.vertices(group, self._last_read(kernels, group)), Over.VERTICES)
+        elif group.kind == "named":
+            for stage in group.stages:
+                assert isinstance(stage, VertexReduce)
+                self.draft.add(kernels.clear(stage), Over.VERTICES)
+                self.draft.add(kernels.reduction_at_named(stage), Over.VERTICES)
         elif group.kind == "update":
             self._plan_updates(kernels, group)
         elif isinstance(kernels, PushKernels):

@@ -67,7 +67,8 @@ def directed(
     if device.kind == "cuda":
         schedule = measured_choice(schedule, program, features, graph, policy)
     if schedule.change_driven is None:
-        schedule = replace(schedule, change_driven=follows(schedule, features, graph, device, policy))
+        followed = not program.names_vertices and follows(schedule, features, graph, device, policy)
+        schedule = replace(schedule, change_driven=followed)
     if schedule.direction is not None:
         return schedule
     pushes = device.kind == "cpu" and bool(schedule.change_driven) and along_paths(program)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from harness.contract import Transfers
-from harness.language.analysis import recomputation_only
+from harness.language.analysis import recomputation_only, steps_folded
 from harness.language.edge_steps import levels
+from harness.language.program import VertexReduce
 from harness.lowering.buffers import Holds
 from harness.lowering.cpu.batches import FIRST_EDGES, flagged_batches
 from harness.lowering.cpu.change_sums import add_change_sums, change_prefix
@@ -17,7 +18,7 @@ from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.cpu.locks import try_lock, unlock
 from harness.lowering.cpu.parallel_for import launch
 from harness.lowering.cpu.partition import owned_edges, owner_bounds
-from harness.lowering.cpu.passes import plan_count, plan_graph, plan_vertices
+from harness.lowering.cpu.passes import plan_count, plan_graph, plan_named, plan_vertices
 from harness.lowering.cpu.plan import CpuPlan, Narrowing, PlanDraft
 from harness.lowering.cpu.policy import CpuPolicy
 from harness.lowering.cpu.row_memory import atomic_add
@@ -63,6 +64,7 @@ __all__ = [
     "Structure",
     "Table",
     "Transfers",
+    "VertexReduce",
     "WindowedCalls",
     "add_change_sums",
     "atomic_add",
@@ -78,12 +80,14 @@ __all__ = [
     "owner_bounds",
     "plan_count",
     "plan_graph",
+    "plan_named",
     "plan_sent_edges",
     "plan_update",
     "plan_vertices",
     "push_template",
     "raised",
     "recomputation_only",
+    "steps_folded",
     "sum_hubs_in_runs",
     "try_lock",
     "unlock",

@@ -7,10 +7,10 @@ from harness.device.compilation import compiled
 from harness.device.cuda import architecture, blocks_of_multiprocessor, open_device, registers_of
 from harness.device.host_memory import PinnedMemory, on_host
 from harness.facts import Degrees
-from harness.language.analysis import Delta
+from harness.language.analysis import Delta, steps_folded
 from harness.language.criterion import PROPAGATED_SHARE, TEST_EVERY
 from harness.language.integer_ranges import whole_ranges
-from harness.language.program import IDENTITY
+from harness.language.program import IDENTITY, VertexReduce
 from harness.lowering.cuda.buffers import CudaBuffer, flips_of, table, work
 from harness.lowering.cuda.calls import Call
 from harness.lowering.cuda.change_sums import collect_change, collect_kernel
@@ -25,6 +25,7 @@ from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder, Visits
 from harness.lowering.cuda.launches import Launch, named_apart, turned
 from harness.lowering.cuda.layout import DeviceLayout, PanelLayout, TeamShape
 from harness.lowering.cuda.loop import CudaRun, Loop, queue_ahead
+from harness.lowering.cuda.named_vertices import reduce_at_named
 from harness.lowering.cuda.persistent import lock_buffer, make_persistent
 from harness.lowering.cuda.persistent_executor import PersistentExecutor, PersistentLoop
 from harness.lowering.cuda.plan import CudaPlan, Thresholds
@@ -90,6 +91,7 @@ __all__ = [
     "TrackingPolicy",
     "Transfers",
     "Value",
+    "VertexReduce",
     "Visits",
     "Windows",
     "aligned",
@@ -116,8 +118,10 @@ __all__ = [
     "open_device",
     "places",
     "queue_ahead",
+    "reduce_at_named",
     "refusal",
     "registers_of",
+    "steps_folded",
     "store_sent",
     "summand",
     "table",

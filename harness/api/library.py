@@ -1,5 +1,5 @@
 """The parts that engines calling a library's functions are made of: recognition of well-known problems, refusal of
-programs without a form over whole arrays, the start of a run, and the order of edges."""
+programs without a form over whole arrays, numbers of vertices, the start of a run, and the order of edges."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ from harness.algorithms.recognition import Recognised, recognised
 from harness.algorithms.recognition_of_sgd import RecognisedSGD, recognised_sgd
 from harness.language.analysis import bulk_refusal
 from harness.language.initial_state import Start
+from harness.language.named_vertices import too_many_vertices
+from harness.language.program import VertexReduce, names_vertices
 from harness.lowering.edge_order import places
 
-__all__ = ["Recognised", "RecognisedSGD", "Start", "bulk_refusal", "places", "recognised", "recognised_sgd"]
+__all__ = [
+    "Recognised",
+    "RecognisedSGD",
+    "Start",
+    "VertexReduce",
+    "bulk_refusal",
+    "names_vertices",
+    "places",
+    "recognised",
+    "recognised_sgd",
+    "too_many_vertices",
+]  # fmt: skip

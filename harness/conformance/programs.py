@@ -220,7 +220,7 @@ def guarded(p: ProgramBuilder, self: Any) -> None:
     def spread(src: Reader) -> Expression:
         return where(src.done & self.flag, 0.5, 1.0) * src.x / src.out_degree
 
-    @p.over_vertices(when=lambda v: ~v.done)  # type: ignore[untyped-decorator]
+    @p.over_vertices(when=lambda v: ~v.done)
     def move(v: Reader) -> Values:
         return {"x": 0.5 * v.x + 0.25 * v.aggr, "done": total(v.x) < 0.7 * total(full(K, 1.0))}
 

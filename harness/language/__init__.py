@@ -31,11 +31,12 @@ from harness.language.operators import (
     where,
 )
 from harness.language.program import Program
+from harness.language.readers import VertexReader
 from harness.language.tracing import ProgramBuilder, Reader
 
 __all__ = [
     "MOST_FEATURES", "Algorithm", "Allowance", "Answer", "Expression", "Inputs", "InvalidInput", "K", "LanguageError",
-    "Program", "ProgramBuilder", "Reader", "absolute", "all_features", "any_feature",
+    "Program", "ProgramBuilder", "Reader", "VertexReader", "absolute", "all_features", "any_feature",
     "dot", "exp", "eye", "full", "hadamard_inverse", "inverse", "largest", "log", "max_product", "maximum",
     "mean", "minimum", "norm", "normalize", "outer", "smallest", "solve_spd", "sqrt", "stack", "total", "trace",
     "transpose", "where",

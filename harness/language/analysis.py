@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from harness.language.expressions import Expression, read, substitute
+from harness.language.expressions import Expression, read, substitute, walk
+from harness.language.named_vertices import named_reads
 from harness.language.program import (
     SUPERSTEP,
     EdgeReduce,
@@ -19,6 +20,7 @@ from harness.language.program import (
     GraphReduce,
     Program,
     Stage,
+    VertexReduce,
     VertexStep,
     reads,
 )
@@ -32,18 +34,22 @@ def mutable(program: Program, name: str) -> bool:
 
 
 def watched(program: Program) -> tuple[Watched, ...]:
-    """Return the changing properties that edge stages and whole-graph reductions read.
+    """Return the changing properties that edge stages, reductions and reads at named vertices read.
 
     A run is settled when none of them moves any more.
     """
     found: dict[Watched, None] = {}
     for stage in program.stages:
-        if not isinstance(stage, VertexStep):
-            for space, name in reads(stage):
-                if mutable(program, name) and space in ("src", "dst", "v"):
-                    found[("vertex", name)] = None
-                elif mutable(program, name) and space in ("edge", "reverse"):
-                    found[("edge", name)] = None
+        roots = (
+            [node for node in walk(*stage.expressions()) if node.op == "at"]
+            if isinstance(stage, VertexStep)
+            else stage.expressions()
+        )
+        for space, name in (pair for root in roots for pair in reads(root)):
+            if mutable(program, name) and space in ("src", "dst", "v", "at"):
+                found[("vertex", name)] = None
+            elif mutable(program, name) and space in ("edge", "reverse"):
+                found[("edge", name)] = None
     return tuple(found)
 
 
@@ -160,6 +166,9 @@ def change_driven(program: Program) -> tuple[Delta, ...] | str:
     Edge updates need no form: an edge is updated again if a property that it reads has moved.
     """
     deltas = []
+    named = named_reads(program)
+    if named:
+        return named
     for stage in program.stages:
         if isinstance(stage, EdgeStep):
             return f"{stage.name} moves both ends of an edge in place each time it runs"
@@ -265,7 +274,7 @@ def _only_tightens(program: Program, value: Expression, name: str, stage: EdgeRe
 
 
 # folding --------------------------------------------------------------------------------------------------------------
-GroupKind: TypeAlias = Literal["edge", "vertex", "edge+vertex", "graph", "update", "step"]
+GroupKind: TypeAlias = Literal["edge", "vertex", "edge+vertex", "named", "graph", "update", "step"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +282,7 @@ class FoldGroup:
     """Stages that run in one kernel.
 
     ``kind``: the loops of the kernel. In *edge+vertex*, the owner of all in-edges of a vertex also runs the vertex
-    steps, so values that only these steps read are never stored in memory.
+    steps, so values that only these steps read are never stored in memory. *named* is a reduction at named vertices.
     """
 
     kind: GroupKind
@@ -289,7 +298,8 @@ class FoldGroup:
 
 
 _LOOP: dict[type, GroupKind] = {
-    EdgeReduce: "edge", VertexStep: "vertex", GraphReduce: "graph", EdgeUpdate: "update", EdgeStep: "step",
+    EdgeReduce: "edge", VertexStep: "vertex", VertexReduce: "named", GraphReduce: "graph", EdgeUpdate: "update",
+    EdgeStep: "step",
 }  # fmt: skip
 
 
@@ -298,12 +308,25 @@ def unfolded(program: Program) -> tuple[FoldGroup, ...]:
     return tuple(FoldGroup(_LOOP[type(stage)], (stage,)) for stage in program.stages)
 
 
+def steps_folded(program: Program) -> tuple[FoldGroup, ...]:
+    """Return one group per stage, but consecutive vertex steps in one group, as far as they may share a kernel."""
+    groups: list[FoldGroup] = []
+    for (stage,) in (group.stages for group in unfolded(program)):
+        last = groups[-1] if groups else None
+        if last is not None and last.kind == "vertex" and _joined(last, stage, "push"):
+            groups[-1] = FoldGroup("vertex", (*last.stages, stage))
+        else:
+            groups.append(FoldGroup(_LOOP[type(stage)], (stage,)))
+    return tuple(groups)
+
+
 def fold_groups(program: Program, direction: Literal["push", "pull"]) -> tuple[FoldGroup, ...]:
     """Return maximal groups of consecutive stages that may share a kernel under ``direction``.
 
-    Edge stages fold with edge stages unless a later one reads what an earlier one reduces. Vertex stages always fold
-    with vertex stages. In pull, edge stages fold with the vertex steps after them, since one owner holds all in-edges
-    of a vertex.
+    Edge stages fold with edge stages unless a later one reads what an earlier one reduces. Vertex stages fold with
+    vertex stages. In pull, edge stages fold with the vertex steps after them, since one owner holds all in-edges of a
+    vertex. A step that reads at named vertices follows no edge stage in a kernel, and no property that it reads there
+    is written in its kernel: other owners would read it at the same time.
     """
     groups: list[FoldGroup] = []
     for stage in program.stages:
@@ -320,11 +343,24 @@ def _joined(group: FoldGroup, stage: Stage, direction: Literal["push", "pull"]) 
     if isinstance(stage, EdgeReduce) and group.kind == "edge":
         written = {name for member in group.stages for name in member.writes}
         return None if written & {name for _, name in reads(stage)} else "edge"
+    if isinstance(stage, VertexStep) and _needs_barrier(group, stage):
+        return None
     if isinstance(stage, VertexStep) and group.kind in ("vertex", "edge+vertex"):
         return group.kind
     if isinstance(stage, VertexStep) and group.kind == "edge" and direction == "pull":
         return "edge+vertex"
     return None
+
+
+def _needs_barrier(group: FoldGroup, step: VertexStep) -> bool:
+    """Return whether a step cannot share a kernel with the stages of a group, because of reads at named vertices."""
+    here, before = _read_at(step), {name for stage in group.stages for name in _read_at(stage)}
+    written = {name for stage in group.stages for name in stage.writes}
+    return bool(here & written or before & set(step.writes) or (here and group.kind != "vertex"))
+
+
+def _read_at(stage: Stage) -> set[str]:
+    return {name for space, name in reads(stage) if space == "at"}
 
 
 def compose(steps: Sequence[VertexStep]) -> tuple[tuple[str, Expression], ...]:

@@ -11,7 +11,7 @@ from harness.language.evaluation import Evaluator
 from harness.language.expressions import Expression, walk
 from harness.language.program import Control, EdgeStep, Output, Program, Property, Stage
 from harness.language.stage_names import named_apart
-from harness.language.wellformed import check_edge_step, check_sides, check_without
+from harness.language.wellformed import check_edge_step, check_named, check_sides, check_without
 
 
 def assembled(
@@ -31,6 +31,7 @@ def assembled(
             check_edge_step(stage, properties, control)
         if control.alternate:
             check_sides(stage, properties)
+        check_named(stage, every, control)
     number = Evaluator(_no_read, parameters, 1)
     outputs = tuple(Output(output, float(number(bound)[0]), floor) for output, bound, floor in results)
     used = {node.attribute for stage in [*setup, *every] for node in walk(*stage.expressions()) if node.op == "param"}

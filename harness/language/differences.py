@@ -73,7 +73,7 @@ class Differences:
     ``removed``: edges of the old graph only. ``added``: edges of the new graph only. ``old``, ``new``: the common
     edges, by their positions in each graph. ``changed``: common edges on which a stage reads a different input, bool.
     ``vertices``: vertices at which a different input is read, bool[V]. ``everywhere``: True if an input of the whole
-    graph, or of reverse edges, differs.
+    graph, of reverse edges, or that is read at named vertices, differs.
     """
 
     removed: Array
@@ -98,7 +98,7 @@ class Differences:
                 at[space] |= differ(x, y)
             elif space == "edge":
                 on_edges |= differ(x[edges.old], y[edges.new])
-            elif space == "graph":
+            elif space in ("graph", "at"):
                 everywhere |= bool(differ(x, y).any())
             else:
                 everywhere |= bool(len(edges.removed) or len(edges.added) or differ(x[edges.old], y[edges.new]).any())

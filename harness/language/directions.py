@@ -62,7 +62,7 @@ def _check(stage: Stage, out_name: str) -> None:
             stage.line,
         )
     for node in walk(*stage.expressions()):
-        space, name = node.attribute if node.op == "read" else ("", "")
+        space, name = node.attribute if node.op == "read" else ("", node.attribute if node.op == "at" else "")
         if space == "reverse":
             reason = "pairs an edge with its copy"
         elif name in BUILTIN_VERTEX and space != "graph":
@@ -71,7 +71,7 @@ def _check(stage: Stage, out_name: str) -> None:
             reason = "counts every edge twice; give the number as a field of the algorithm"
         else:
             continue
-        shown = "edge.reverse" if space == "reverse" else f"{space}.{name}"
+        shown = "edge.reverse" if space == "reverse" else f"{space or 'v.at()'}.{name}"
         raise LanguageError(
             f"{out_name} aggregates over out-edges, on a graph with every edge in both directions; there {shown} "
             f"{reason}",

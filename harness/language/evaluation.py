@@ -16,6 +16,7 @@ from harness.language.expressions import ELEMENTWISE, REDUCTIONS, Dimension, Exp
 
 Read = Callable[[str, str], Array]
 Without = Callable[[str, str, Array], Array]
+At = Callable[[str, Array], Array]
 
 
 def concrete(shape: Shape, features: int) -> tuple[int, ...]:
@@ -32,7 +33,8 @@ class Evaluator:
     """Evaluates expressions that share their reads; equal subexpressions are computed once.
 
     ``read(space, name)`` returns the property's values as ``[N, *shape]``. ``without(space, name, factor)`` returns the
-    aggregate of that name with one contribution removed. ``arrays``: the library of all arrays.
+    aggregate of that name with one contribution removed. ``at(name, vertices)`` returns a property at the vertices that
+    ``[N]`` or ``[1]`` numbers name. ``arrays``: the library of all arrays.
     """
 
     def __init__(
@@ -43,7 +45,9 @@ class Evaluator:
         dtype: DTypeLike = np.float64,
         without: Without | None = None,
         arrays: Arrays = NUMPY,
+        at: At | None = None,
     ) -> None:
+        self._at = at
         self._read, self._parameters, self._features, self._dtype = read, parameters, features, np.dtype(dtype)
         self._without, self._arrays = without, arrays
         self._done: dict[str, Array] = {}
@@ -71,6 +75,10 @@ class Evaluator:
         match node.op:
             case "read":
                 return self._read(*node.attribute)
+            case "at":
+                if self._at is None:
+                    raise NotImplementedError("this evaluator cannot read at named vertices")
+                return self._at(node.attribute, self(node.args[0]))
             case "const":
                 kind = self._dtype if node.dtype == "float" else np.bool_
                 return self._arrays.constant(np.asarray([node.attribute], kind))

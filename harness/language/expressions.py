@@ -256,6 +256,11 @@ def read(space: str, name: str, shape: Shape, dtype: DType) -> Expression:
     return Expression("read", shape=shape, dtype=dtype, attribute=(space, name))
 
 
+def read_at(vertex: Expression, name: str, shape: Shape, dtype: DType) -> Expression:
+    """Return the value of a property at the vertex that a scalar names."""
+    return Expression("at", (vertex,), shape=shape, dtype=dtype, attribute=name)
+
+
 def _operand(value: object) -> Expression:
     if isinstance(value, Expression):
         return value

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.language.expressions import Expression
-from harness.language.program import EdgeReduce, EdgeStep, GraphReduce, Program, Stage
+from harness.language.program import EdgeReduce, EdgeStep, GraphReduce, Program, Stage, VertexReduce
 
 
 @dataclass
@@ -54,7 +54,7 @@ def _bound(table: dict[str, str], mine: str | None, theirs: str | None) -> bool:
 def _same_stage(mine: Stage, theirs: Stage, names: Names) -> bool:
     if type(mine) is not type(theirs) or len(mine.writes) != len(theirs.writes):
         return False
-    if isinstance(mine, (EdgeReduce, GraphReduce)) and mine.reducer != getattr(theirs, "reducer", None):
+    if isinstance(mine, (EdgeReduce, VertexReduce, GraphReduce)) and mine.reducer != getattr(theirs, "reducer", None):
         return False
     if isinstance(mine, EdgeStep) and isinstance(theirs, EdgeStep) and not _same_ends(mine, theirs, names):
         return False
@@ -82,9 +82,12 @@ def _same(mine: Expression, theirs: Expression, names: Names) -> bool:
         return space == other_space and _bound(names.properties, name, other_name)
     if mine.op == "param":
         return _bound(names.parameters, mine.attribute, theirs.attribute)
-    return mine.attribute == theirs.attribute and all(
-        _same(one, other, names) for one, other in zip(mine.args, theirs.args, strict=True)
+    known = (
+        _bound(names.properties, mine.attribute, theirs.attribute)
+        if mine.op == "at"
+        else mine.attribute == theirs.attribute
     )
+    return known and all(_same(one, other, names) for one, other in zip(mine.args, theirs.args, strict=True))
 
 
 def _same_properties(template: Program, program: Program, names: Names) -> bool:

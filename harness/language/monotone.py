@@ -10,7 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.language.analysis import change_driven, compose, depends, increasing, mutable, source_properties
+from harness.language.analysis import (
+    change_driven,
+    compose,
+    depends,
+    increasing,
+    mutable,
+    source_properties,
+)
 from harness.language.expressions import Expression
 from harness.language.program import EdgeReduce, EdgeStep, EdgeUpdate, GraphReduce, Program, VertexStep, reads
 
@@ -35,7 +42,7 @@ def one_way(program: Program) -> OneWay | str:
     reductions = [stage for stage in program.stages if isinstance(stage, EdgeReduce)]
     states = [prop.name for prop in program.properties.values() if prop.role == "state"]
     others = [stage for stage in program.stages if isinstance(stage, (EdgeUpdate, GraphReduce, EdgeStep))]
-    if len(reductions) != 1 or len(states) != 1 or others or program.control.alternate:
+    if len(reductions) != 1 or len(states) != 1 or others or program.control.alternate or program.names_vertices:
         return f"{program.name} is not one reduction over edges that moves one property"
     (reduction,), (state,) = reductions, states
     if source_properties(program, reduction) != (state,):

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from harness.language.declarations import Declarations
 from harness.language.directions import FORWARD, on_both_directions
 from harness.language.errors import LanguageError
-from harness.language.program import EdgeReduce, GraphReduce, Stage, VertexStep, reads
+from harness.language.program import EdgeReduce, GraphReduce, Stage, VertexReduce, VertexStep, reads
 
 
 class Once:
@@ -54,7 +54,7 @@ def become_inputs(setup: Sequence[Stage], stages: Sequence[Stage], properties: D
     written: set[str] = set()
     later = {name for stage in stages for name in stage.writes}
     for stage in setup:
-        if not isinstance(stage, EdgeReduce | VertexStep | GraphReduce):
+        if not isinstance(stage, EdgeReduce | VertexStep | VertexReduce | GraphReduce):
             raise LanguageError(
                 f"{stage.name} updates edges, which is not supported in a stage that runs once", stage.line
             )

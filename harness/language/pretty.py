@@ -31,6 +31,8 @@ def format_expression(node: Node) -> str:
         case "read":
             space, name = node.attribute
             return f"{'edge.reverse' if space == 'reverse' else space}.{name}"
+        case "at":
+            return f"v.at({args[0]}).{node.attribute}"
         case "param":
             return f"self.{node.attribute}"
         case "const":

@@ -28,6 +28,8 @@ End: TypeAlias = Literal["src", "dst"]
 ENDS: Final[tuple[End, ...]] = ("src", "dst")
 EdgeOrder: TypeAlias = Literal["any", "given"]
 EDGE_ORDERS: Final[tuple[EdgeOrder, ...]] = ("any", "given")
+Extremum: TypeAlias = Literal["min", "max"]
+EXTREMA: Final[tuple[Extremum, ...]] = ("min", "max")
 Conflicts: TypeAlias = Literal["serial", "lossy"]
 CONFLICTS: Final[tuple[Conflicts, ...]] = ("serial", "lossy")
 
@@ -112,6 +114,28 @@ class VertexStep:
 
 
 @dataclass(frozen=True, eq=False)
+class VertexReduce:
+    """Compute ``into(w) = reducer over the vertices v that name w of message(v)``.
+
+    Vertex v names ``at(v)`` (:mod:`harness.language.named_vertices`). A vertex that names none sends nothing.
+    """
+
+    name: str
+    into: str
+    reducer: Extremum
+    message: Expression
+    at: Expression
+    line: SourceLine
+
+    def expressions(self) -> tuple[Expression, ...]:
+        return (self.message, self.at)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.into,)
+
+
+@dataclass(frozen=True, eq=False)
 class GraphReduce:
     """Compute ``into = reducer over all vertices of value(v)``: one value for the graph."""
 
@@ -154,7 +178,7 @@ class EdgeStep:
         return tuple(dict.fromkeys(name for _, name, _ in self.values))
 
 
-Stage: TypeAlias = EdgeReduce | EdgeUpdate | VertexStep | GraphReduce | EdgeStep
+Stage: TypeAlias = EdgeReduce | EdgeUpdate | VertexStep | VertexReduce | GraphReduce | EdgeStep
 
 
 @dataclass(frozen=True)
@@ -235,6 +259,12 @@ class Program:
         return self.control.max_supersteps
 
     @property
+    def names_vertices(self) -> bool:
+        """Whether a stage reads from, or reduces into, vertices that values name
+        (:mod:`harness.language.named_vertices`)."""
+        return any(names_vertices(stage) for stage in self.stages)
+
+    @property
     def fingerprint(self) -> str:
         """A hash of the program's structure; parameter values and source lines are excluded."""
         text = json.dumps(self.serialise(), sort_keys=True)
@@ -279,11 +309,18 @@ def edge_steps(program: Program) -> tuple[EdgeStep, ...]:
 
 
 def reads(stage_or_expression: Stage | Expression) -> Iterator[tuple[str, str]]:
-    """Yield every distinct ``(space, property)`` that is read."""
+    """Yield every distinct ``(space, property)`` that is read; the space of another vertex's property is *at*."""
     roots = (stage_or_expression,) if isinstance(stage_or_expression, Expression) else stage_or_expression.expressions()
     for node in walk(*roots):
         if node.op == "read":
             yield node.attribute
+        elif node.op == "at":
+            yield "at", node.attribute
+
+
+def names_vertices(stage: Stage) -> bool:
+    """Return whether a stage reads from, or reduces into, vertices that values name."""
+    return isinstance(stage, VertexReduce) or any(space == "at" for space, _ in reads(stage))
 
 
 def describe(program: Program) -> str:
@@ -325,6 +362,10 @@ def _describe_stage(stage: Stage) -> list[str]:
             return [f"{stage.updates}(u, v) = {_kept(stage.value, ('edge', stage.updates))}"]
         case VertexStep():
             return [f"{name}(v) = {_kept(value, ('v', name))}" for name, value in stage.values]
+        case VertexReduce():
+            named = format_expression(stage.at)
+            message = format_expression(stage.message)
+            return [f"{stage.into}(w) = {stage.reducer} over the vertices v with {named} = w of {message}"]
         case GraphReduce():
             return [f"{stage.into} = {stage.reducer} over vertices of {format_expression(stage.value)}"]
         case EdgeStep():

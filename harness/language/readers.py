@@ -6,8 +6,8 @@ import difflib
 
 from harness.language.declarations import Declarations
 from harness.language.errors import LanguageError
-from harness.language.expressions import Expression, read
-from harness.language.program import SUPERSTEP, Place
+from harness.language.expressions import Expression, Operand, _operand, read, read_at
+from harness.language.program import SUPERSTEP, Place, Property
 
 PLACE_OF_ARGUMENT: dict[str, Place] = {
     "src": "vertex", "dst": "vertex", "v": "vertex", "edge": "edge", "graph": "graph"
@@ -40,12 +40,49 @@ class Reader:
                 else f"{spelt}.{name}: {name!r} is a property of the {prop.place}; read it from the argument "
                 f"{_ARGUMENTS_OF_PLACE[prop.place]}"
             )
+        return self._read(name, prop)
+
+    def _read(self, name: str, prop: Property) -> Expression:
         return read(self._space, name, prop.shape, prop.dtype)
 
     def __setattr__(self, name: str, value: object) -> None:
         if not name.startswith("_"):
             raise LanguageError(f"{self._space}.{name} cannot be assigned; return the new value instead")
         super().__setattr__(name, value)
+
+
+class VertexReader(Reader):
+    """The symbolic vertex; ``v.at(number).x`` is the value of x at the vertex with that number."""
+
+    def at(self, vertex: Operand) -> Reader:
+        """Return the vertex that a number names (:mod:`harness.language.named_vertices`).
+
+        Raises LanguageError unless ``vertex`` is a float scalar.
+        """
+        return NamedReader(vertex_number(vertex, "at()"), self._properties)
+
+
+class NamedReader(Reader):
+    """The symbolic vertex that a number names, with its values before the stage."""
+
+    def __init__(self, vertex: Expression, properties: Declarations) -> None:
+        super().__init__("v.at()", "vertex", properties)
+        self._vertex = vertex
+
+    def _read(self, name: str, prop: Property) -> Expression:
+        return read_at(self._vertex, name, prop.shape, prop.dtype)
+
+
+def vertex_number(given: object, what: str) -> Expression:
+    """Return an expression that names a vertex. Raises LanguageError unless it is a float scalar."""
+    value = _operand(given)
+    if value.shape or value.dtype != "float":
+        raise LanguageError(
+            f"{what} takes the number of a vertex, a float scalar such as v.root, not a {value.dtype} of shape "
+            f"{value.shape}",
+            value.where,
+        )
+    return value
 
 
 class GraphReader(Reader):

@@ -21,10 +21,12 @@ from harness.language.arrays import NUMPY
 from harness.language.criterion import Criterion
 from harness.language.edge_steps import levels
 from harness.language.errors import InvalidInput, LanguageError
-from harness.language.evaluation import Evaluator, Read, Without, concrete
+from harness.language.evaluation import At, Evaluator, Read, Without, concrete
 from harness.language.initial_state import State, initial_values
+from harness.language.named_vertices import named_vertices
 from harness.language.products import LogProduct
 from harness.language.program import (
+    IDENTITY,
     SUPERSTEP,
     EdgeReduce,
     EdgeStep,
@@ -33,6 +35,7 @@ from harness.language.program import (
     Program,
     Reducer,
     Stage,
+    VertexReduce,
     VertexStep,
     edge_steps,
     reads,
@@ -165,6 +168,8 @@ class ReferenceRun:
                     self._update_edges(stage)
                 case VertexStep():
                     self._step_vertices(stage)
+                case VertexReduce():
+                    self._reduce_at(stage)
                 case GraphReduce():
                     self._reduce_graph(stage)
                 case EdgeStep():
@@ -227,9 +232,9 @@ class ReferenceRun:
 
         return self._evaluates(read, without)
 
-    def _evaluates(self, read: Read, without: Without | None = None) -> Evaluator:
+    def _evaluates(self, read: Read, without: Without | None = None, at: At | None = None) -> Evaluator:
         """Return an evaluator for this run; overridden by runs that model another arithmetic."""
-        return Evaluator(read, self._parameters, self.features, np.float64, without)
+        return Evaluator(read, self._parameters, self.features, np.float64, without, at=at)
 
     def _sent(self, name: str, sources: Array) -> Array:
         """Return the values of a vertex property that edges read from their sources."""
@@ -303,15 +308,33 @@ class ReferenceRun:
     def _read_rows(self, rows: Mapping[str, Array], space: str, name: str) -> Array:
         return self._value[name] if space == "graph" else self._value[name].take(rows[space], axis=0)
 
-    def _vertex_evaluator(self, vertices: slice) -> Evaluator:
-        """Return an evaluator of vertex functions on a range of vertices."""
+    def _vertex_evaluator(self, vertices: slice, stage: Stage) -> Evaluator:
+        """Return an evaluator of the functions of a vertex stage on a range of vertices."""
+
+        def at(name: str, numbers: Array) -> Array:
+            index, known = self._named(stage, numbers)
+            return self._value[name].take(np.where(known, index, np.arange(vertices.start, vertices.stop)), axis=0)
+
         return self._evaluates(
-            lambda space, name: self._value[name] if space == "graph" else self._value[name][vertices]
+            lambda space, name: self._value[name] if space == "graph" else self._value[name][vertices], at=at
         )
+
+    def _named(self, stage: Stage, numbers: Array) -> tuple[Array, Array]:
+        """Return the vertices that numbers name, and which of them name one. Raises LanguageError."""
+        return named_vertices(numbers, self.graph.num_vertices, stage)
+
+    def _reduce_at(self, stage: VertexReduce) -> None:
+        count = self.graph.num_vertices
+        evaluate = self._vertex_evaluator(slice(0, count), stage)
+        message, numbers = (np.broadcast_to(evaluate(one), (count,)) for one in (stage.message, stage.at))
+        index, known = self._named(stage, numbers)
+        result = np.full(count, IDENTITY[stage.reducer])
+        (np.fmin if stage.reducer == "min" else np.fmax).at(result, index[known], message[known])
+        self._value[stage.into] = result
 
     def _step_vertices(self, stage: VertexStep) -> None:
         side = self._vertices_of(stage)
-        evaluate = self._vertex_evaluator(side)
+        evaluate = self._vertex_evaluator(side, stage)
         fresh = {name: evaluate(value) for name, value in stage.values}
         for name, value in fresh.items():
             result = self._value[name].copy()
@@ -319,7 +342,7 @@ class ReferenceRun:
             self._value[name] = result
 
     def _reduce_graph(self, stage: GraphReduce) -> None:
-        values = self._vertex_evaluator(self._vertices_of(stage))(stage.value)
+        values = self._vertex_evaluator(self._vertices_of(stage), stage)(stage.value)
         values = np.broadcast_to(values, (self.graph.num_vertices, *values.shape[1:]))
         whole = np.asarray([0, len(values)])
         if stage.reducer == "prod":

@@ -37,9 +37,9 @@ from numpy.typing import NDArray
 from harness.language.algorithm import Inputs
 from harness.language.analysis import factors
 from harness.language.criterion import PROPAGATED_SHARE, propagated_share
-from harness.language.evaluation import Evaluator, Read, Without
+from harness.language.evaluation import At, Evaluator, Read, Without
 from harness.language.expressions import Expression
-from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Program
+from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Program, Stage
 from harness.language.reference import ReferenceRun
 
 if TYPE_CHECKING:
@@ -77,8 +77,10 @@ def _signs(key: str, shape: tuple[int, ...]) -> Array:
 class RoundedEvaluator(Evaluator):
     """Evaluates expressions; injects into every operation the error that float32 may have."""
 
-    def __init__(self, read: Read, parameters: Mapping[str, float], features: int, without: Without | None) -> None:
-        super().__init__(read, parameters, features, np.float64, without)
+    def __init__(
+        self, read: Read, parameters: Mapping[str, float], features: int, without: Without | None, at: At | None
+    ) -> None:
+        super().__init__(read, parameters, features, np.float64, without, at=at)
 
     def _apply(self, node: Expression) -> Array:
         if node.dtype == "bool":
@@ -147,8 +149,11 @@ class RoundedRun(ReferenceRun):
         self._sent_values: dict[str, tuple[Array, Array]] = {}
         super().reset(inputs, state)
 
-    def _evaluates(self, read: Read, without: Without | None = None) -> Evaluator:
-        return RoundedEvaluator(read, self._parameters, self.features, without)
+    def _evaluates(self, read: Read, without: Without | None = None, at: At | None = None) -> Evaluator:
+        return RoundedEvaluator(read, self._parameters, self.features, without, at)
+
+    def _named(self, stage: Stage, numbers: Array) -> tuple[Array, Array]:
+        return super()._named(stage, np.rint(numbers))  # float32 computes with small integers without errors
 
     def _sent(self, name: str, sources: Array) -> Array:
         value = self._value[name]

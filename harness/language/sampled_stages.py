@@ -18,6 +18,7 @@ from harness.language.program import (
     Stage,
     VertexStep,
     edge_steps,
+    names_vertices,
     reads,
 )
 
@@ -32,6 +33,9 @@ def not_sampled(program: Program) -> str:
         return f"{step.name} updates both ends of an edge in place, so a superstep depends on all edges"
     if SUPERSTEP in program.properties:
         return "the program reads the number of the superstep"
+    for stage in program.stages:
+        if names_vertices(stage):
+            return f"{stage.name} names vertices by values, and these may be anywhere in the graph"
     reduced: set[str] = set()
     for stage, fresh in with_fresh(program):
         if any(name in _OF_THE_GRAPH for _, name in reads(stage)):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from harness.language.assembly import assembled
 from harness.language.control import ControlRecorder
@@ -14,7 +13,9 @@ from harness.language.declarations import Declarations
 from harness.language.directions import ALONG, Along
 from harness.language.edge_steps import edge_step
 from harness.language.errors import LanguageError, SourceLine
-from harness.language.expressions import Dimension, Expression, Shape, _operand, read
+from harness.language.expressions import Expression, _operand, read
+from harness.language.guards import Guard
+from harness.language.named_stages import read_before_written, reduction_at, scalar_to_reduce
 from harness.language.once import Once, separated
 from harness.language.operators import where
 from harness.language.phases import declared_after, needed
@@ -25,15 +26,26 @@ from harness.language.program import (
     EdgeOrder,
     EdgeReduce,
     EdgeUpdate,
+    Extremum,
     GraphReduce,
     Place,
     Program,
     Reducer,
+    VertexReduce,
     VertexStep,
     edge_steps,
     reads,
 )
-from harness.language.readers import ARGUMENTS, PLACE_OF_ARGUMENT, EdgeReader, GraphReader, Reader
+from harness.language.readers import (
+    ARGUMENTS,
+    PLACE_OF_ARGUMENT,
+    EdgeReader,
+    GraphReader,
+    Reader,
+    VertexReader,
+    vertex_number,
+)
+from harness.language.recorded_properties import PropertyRecorder
 from harness.language.stage_names import line_of, name_of
 from harness.language.wellformed import initial_factor, require_float
 
@@ -42,17 +54,7 @@ __all__ = ["ProgramBuilder", "Reader"]
 Function = Callable[..., Any]
 
 
-@dataclass
-class _Guard:
-    """The guard of the current sequence of edge or vertex stages, and the properties that the sequence has written
-    since."""
-
-    kind: str
-    condition: Expression
-    written: set[str] = field(default_factory=set)
-
-
-class ProgramBuilder(ControlRecorder):
+class ProgramBuilder(PropertyRecorder, ControlRecorder):
     """The recorder that :meth:`Algorithm.build` declares a program with.
 
     ``line``: the source line to report if something is missing.
@@ -70,7 +72,7 @@ class ProgramBuilder(ControlRecorder):
         self._inherited = frozenset(properties)
         self._outward: list[int] = []  # positions of the reductions over out-edges
         self._results: list[tuple[str, Expression, float]] = []
-        self._guard: _Guard | None = None
+        self._guard: Guard | None = None
         self._once: ProgramBuilder | None = None
         self._runs_once = False
 
@@ -92,33 +94,6 @@ class ProgramBuilder(ControlRecorder):
         ended = copy.copy(self)
         self._begin(declared_after(self._properties, [name for name, _, _ in self._results]))
         self._earlier = ended
-
-    # properties -------------------------------------------------------------------------------------------------
-    def vertex(
-        self, name: str, shape: Shape | Dimension = (), *, dtype: type[float] | type[bool] = float,
-        start: str | float | None = None, nonnegative: bool = False,
-    ) -> None:  # fmt: skip
-        """Declare a vertex property: an input or, with ``start`` (a property's name or a constant), state.
-
-        ``nonnegative`` promises that no value is below zero: other inputs are rejected, the reference run checks what
-        is written, and products of such values need no signs.
-        """
-        self._properties.declare(name, "vertex", shape, dtype, start, nonnegative)
-
-    def edge(
-        self, name: str, shape: Shape | Dimension = (), *, dtype: type[float] | type[bool] = float,
-        start: str | float | None = None, nonnegative: bool = False,
-    ) -> None:  # fmt: skip
-        """Declare an edge property: an input or, with ``start``, state.
-
-        ``weight`` is the graph's own. ``nonnegative``: see :meth:`vertex`.
-        """
-        self._properties.declare(name, "edge", shape, dtype, start, nonnegative)
-
-    def graph(self, name: str, shape: Shape | Dimension = (), *, dtype: type[float] | type[bool] = float) -> None:
-        """Declare an input with one value for the whole graph, read as ``graph.<name>``; it is given as
-        ``[*shape]``."""
-        self._properties.declare(name, "graph", shape, dtype, None)
 
     # stages -----------------------------------------------------------------------------------------------------
     def over_edges(
@@ -198,12 +173,27 @@ class ProgramBuilder(ControlRecorder):
         self._stages.append(edge_step(name, returned, guard, order, conflicts, self._properties, line))
         return function
 
-    def over_vertices(self, function: Function | None = None, *, when: Function | None = None) -> Any:
+    @overload
+    def over_vertices(self, function: Function) -> Function: ...
+    @overload
+    def over_vertices(
+        self, function: None = None, *, when: Function | None = None, into: str | None = None,
+        reduce: Extremum | None = None, at: Function | None = None,
+    ) -> Callable[[Function], Function]: ...  # fmt: skip
+    def over_vertices(
+        self, function: Function | None = None, *, when: Function | None = None, into: str | None = None,
+        reduce: Extremum | None = None, at: Function | None = None,
+    ) -> Any:  # fmt: skip
         """Decorate a vertex function: it takes ``v`` (and ``graph``) and returns ``{"property": new value, ...}``.
 
         ``when`` is a guard: if it is false for a vertex, neither this stage nor the vertex stages directly after it run
         for it.
+
+        With ``into``, ``reduce`` (min or max) and ``at`` the function returns a scalar, which is reduced ``into`` a
+        property of the vertex that ``at``, a function too, names (:class:`~harness.language.program.VertexReduce`).
         """
+        if (into, reduce, at) != (None, None, None):
+            return self._over_named(into, reduce, at, when)
 
         def decorate(function: Function) -> Function:
             line = line_of(function)
@@ -222,10 +212,24 @@ class ProgramBuilder(ControlRecorder):
                 values.append((name, value))
             for name, value in values:
                 self._write(name, "vertex", value, line)
-            self._stages.append(VertexStep(name_of(function), tuple(values), line))
+            step = VertexStep(name_of(function), tuple(values), line)
+            self._stages += read_before_written(step, self._unused, self._write)
             return function
 
         return decorate if function is None else decorate(function)
+
+    def _over_named(self, into: str | None, reduce: str | None, at: Function | None, when: Function | None) -> Any:
+        name, reducer, naming = reduction_at(into, reduce, at, when)
+
+        def decorate(function: Function) -> Function:
+            value, line = scalar_to_reduce(self._value(function, "vertex"), function), line_of(function)
+            named = vertex_number(self._value(naming, "vertex"), "at=")
+            self._write(name, "vertex", value, line)
+            self._guard = None
+            self._stages.append(VertexReduce(name_of(function), name, reducer, value, named, line))
+            return function
+
+        return decorate
 
     def over_graph(self, *, into: str, reduce: Reducer) -> Callable[[Function], Function]:
         """Decorate a vertex function whose values are reduced over the whole graph; the result is read as
@@ -317,7 +321,7 @@ class ProgramBuilder(ControlRecorder):
                     f"{function.__name__} has an argument {name!r}; {kind} functions take {', '.join(allowed)}",
                     line_of(function),
                 )
-            reader = {"edge": EdgeReader, "graph": GraphReader}.get(name, Reader)
+            reader = {"edge": EdgeReader, "graph": GraphReader, "v": VertexReader}.get(name, Reader)
             arguments.append(reader(name, PLACE_OF_ARGUMENT[name], self._properties))
         return function(*arguments)
 
@@ -347,9 +351,9 @@ class ProgramBuilder(ControlRecorder):
         if kind == "vertex":
             condition = self._remember(condition, function)
         if previous is None:
-            self._guard = _Guard(kind, condition)
+            self._guard = Guard(kind, condition)
         else:
-            self._guard = _Guard(kind, previous.condition & condition, previous.written)
+            self._guard = Guard(kind, previous.condition & condition, previous.written)
         return self._guard.condition
 
     def _condition(self, when: Function, kind: str, function: Function) -> Expression:
@@ -377,13 +381,16 @@ class ProgramBuilder(ControlRecorder):
         if self._guard is not None:
             self._guard.written.add(name)
 
-    def _remember(self, condition: Expression, function: Function) -> Expression:
-        """Store a guard, which is tested before its stage writes, in a temporary that later stages read."""
-        base = name = f"{name_of(function).lstrip('_') or 'stage'}_guard"
-        number = 1
+    def _unused(self, base: str) -> str:
+        name, number = base, 1
         while name in self._properties:
             number += 1
             name = f"{base}_{number}"
+        return name
+
+    def _remember(self, condition: Expression, function: Function) -> Expression:
+        """Store a guard, which is tested before its stage writes, in a temporary that later stages read."""
+        name = self._unused(f"{name_of(function).lstrip('_') or 'stage'}_guard")
         self._write(name, "vertex", condition, line_of(function))
         self._stages.append(VertexStep(name, ((name, condition),), line_of(function)))
         return read("v", name, (), "bool")

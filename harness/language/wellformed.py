@@ -7,9 +7,19 @@ from collections.abc import Mapping, Sequence
 
 from harness.language.errors import LanguageError, SourceLine
 from harness.language.expressions import Expression, read, walk
-from harness.language.program import SUPERSTEP, Control, EdgeReduce, EdgeStep, GraphReduce, Property, Stage, reads
+from harness.language.program import (
+    SUPERSTEP,
+    Control,
+    EdgeReduce,
+    EdgeStep,
+    GraphReduce,
+    Property,
+    Stage,
+    names_vertices,
+    reads,
+)
 
-RESERVED = ("reverse", SUPERSTEP)
+RESERVED = ("reverse", "at", SUPERSTEP)
 
 
 def check_name(name: object, line: SourceLine | None = None) -> None:
@@ -18,7 +28,7 @@ def check_name(name: object, line: SourceLine | None = None) -> None:
     if not legal or name in RESERVED:
         raise LanguageError(
             f"{name!r} is not a property name: use a Python identifier without leading underscore, other "
-            f"than {' and '.join(map(repr, RESERVED))}",
+            f"than {', '.join(map(repr, RESERVED))}",
             line,
         )
 
@@ -74,6 +84,27 @@ def check_sides(stage: Stage, properties: Mapping[str, Property]) -> None:
                 f"{stage.name} reads {name!r} of both sides, but a superstep writes it on one side only; declare it "
                 "with a start",
                 node.where,
+            )
+
+
+def check_named(stage: Stage, stages: Sequence[Stage], control: Control) -> None:
+    """Raise LanguageError if a stage names vertices where that has no meaning."""
+    if not names_vertices(stage):
+        return
+    if isinstance(stage, GraphReduce):
+        raise LanguageError(
+            f"{stage.name} reads v.at() in a reduction over the graph; read it in a vertex stage before", stage.line
+        )
+    if control.alternate:
+        raise LanguageError(
+            f"{stage.name} names vertices by values, which may be of either side; remove alternate_sides()", stage.line
+        )
+    for other in stages:
+        if isinstance(other, EdgeStep):
+            raise LanguageError(
+                f"{stage.name} names vertices by values, which is not supported beside {other.name}, a step that "
+                "updates both ends of edges",
+                stage.line,
             )
 
 

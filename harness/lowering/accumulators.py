@@ -11,15 +11,15 @@ import dataclasses
 from collections.abc import Container
 
 from harness.language.expressions import read
-from harness.language.program import EdgeReduce, Program, Property, Stage, VertexStep, reads
+from harness.language.program import EdgeReduce, Program, Property, Stage, VertexReduce, VertexStep, reads
 
 
 def separated(program: Program) -> Program:
     """Return the program in which every reduction that needs it goes into a temporary.
 
     A vertex step copies the temporary, after the reductions that follow. A reduction needs it if its message reads the
-    property (of the previous superstep), if another stage also writes the property, or if edge or whole-graph stages
-    read it. The same program is returned if there is no such reduction.
+    property (of the previous superstep), if another stage also writes the property, or if edge stages, other reductions
+    or reads at named vertices read it. The same program is returned if there is no such reduction.
     """
     properties = dict(program.properties)
     names = {stage.name for stage in program.stages}
@@ -27,10 +27,10 @@ def separated(program: Program) -> Program:
     copies: list[VertexStep] = []
     for stage in program.stages:
         made = {name for copy in copies for name in copy.writes}
-        if not isinstance(stage, EdgeReduce) or made & {name for _, name in reads(stage)}:
+        if not isinstance(stage, EdgeReduce | VertexReduce) or made & {name for _, name in reads(stage)}:
             stages += copies  # not earlier: consecutive reductions are folded
             copies = []
-        if not isinstance(stage, EdgeReduce) or not _needs_own(program, stage):
+        if not isinstance(stage, EdgeReduce | VertexReduce) or not _needs_own(program, stage):
             stages.append(stage)
             continue
         own = unused(f"{stage.into}_reduced", properties)
@@ -46,13 +46,15 @@ def separated(program: Program) -> Program:
     return dataclasses.replace(program, properties=properties, stages=tuple(stages))
 
 
-def _needs_own(program: Program, stage: EdgeReduce) -> bool:
+def _needs_own(program: Program, stage: EdgeReduce | VertexReduce) -> bool:
     others = [other for other in program.stages if other is not stage]
     written_again = any(stage.into in other.writes for other in others)
-    through_edges = any(
-        name == stage.into for other in program.stages if not isinstance(other, VertexStep) for _, name in reads(other)
+    elsewhere = any(
+        name == stage.into and (space == "at" or not isinstance(other, VertexStep))
+        for other in program.stages
+        for space, name in reads(other)
     )
-    return written_again or through_edges
+    return written_again or elsewhere
 
 
 def unused(name: str, taken: Container[str]) -> str:

@@ -23,7 +23,18 @@ from collections.abc import Collection, Mapping, Sequence
 
 from harness.language.expressions import Expression, arithmetic, read, substitute, walk
 from harness.language.operators import absolute, exp, full, largest, total, where
-from harness.language.program import EdgeReduce, EdgeStep, EdgeUpdate, Program, Property, Role, Stage, VertexStep, reads
+from harness.language.program import (
+    EdgeReduce,
+    EdgeStep,
+    EdgeUpdate,
+    Program,
+    Property,
+    Role,
+    Stage,
+    VertexReduce,
+    VertexStep,
+    reads,
+)
 from harness.lowering.accumulators import unused
 
 PARTS = ("log", "zeros", "negatives")
@@ -183,6 +194,6 @@ def _without_as_difference(stage: Stage, parts: Mapping[str, Mapping[str, str]],
         case VertexStep():
             values = tuple((name, substitute(value, replace)) for name, value in stage.values)
             return dataclasses.replace(stage, values=values)
-        case EdgeStep():
+        case EdgeStep() | VertexReduce():
             return stage  # reads no aggregate without a factor
     return dataclasses.replace(stage, value=substitute(stage.value, replace))

@@ -6,6 +6,7 @@ from harness.facts import GraphFacts
 from harness.language.algorithm import MOST_FEATURES
 from harness.language.analysis import bulk_refusal, mutable
 from harness.language.expressions import walk
+from harness.language.named_vertices import named_reads, too_many_vertices
 from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Program, reads
 from harness.lowering.layout import Layout
 
@@ -25,6 +26,11 @@ def unsupported(
         return f"features={features}: this engine handles 1 to {MAX_LANES}"
     if not in_place and (reason := bulk_refusal(program)):
         return reason
+    named = named_reads(program)
+    if named and change_driven:
+        return named
+    if named and (reason := too_many_vertices(graph.num_vertices)):
+        return f"{program.name} names vertices by values, and {reason}"
     layout = Layout(features)
     shapes = {node.shape for stage in program.stages for node in walk(*stage.expressions())}
     longest = max(max(layout.dims(shape), default=1) for shape in shapes)

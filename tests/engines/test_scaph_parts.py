@@ -138,7 +138,6 @@ def test_packed_rows_are_slices(width, threads, monkeypatch):
 
 def test_rows_are_packed_on_all_threads_after_a_launch_on_one(monkeypatch):
     """Numba's number of threads for this one is 1 then."""
-    packing = pytest.importorskip("engines.outofmemory.scaph.packing")
     packer = packing.Packer()
     packer.compile(np.zeros(2, np.int64))
     given = []

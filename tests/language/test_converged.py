@@ -38,8 +38,8 @@ class Float32Run(ReferenceRun):
             if values.dtype != np.bool_:
                 self._value[name] = values.astype(np.float32)
 
-    def _evaluates(self, read, without=None):
-        return Evaluator(read, self._parameters, self.features, np.float32, without)
+    def _evaluates(self, read, without=None, at=None):
+        return Evaluator(read, self._parameters, self.features, np.float32, without, at=at)
 
     def _reduced(self, messages, offsets, reducer):
         if reducer != "sum":

@@ -111,3 +111,13 @@ def test_the_example_of_both_directions_is_right():
     total = sum(found.values())
     for vertex, hub in expected.items():
         np.testing.assert_allclose(found[vertex] / total, hub, atol=2e-4)
+
+
+def test_the_example_of_named_vertices_is_right():
+    graph = nx.gnp_random_graph(60, 0.02, seed=4)
+    found = onyx_harness.run("tigr", example("named vertices")["FastComponents"], graph, validate=True).by_vertex(
+        "label"
+    )
+    parts = list(nx.connected_components(graph))
+    assert len(parts) > 5
+    assert all(found[vertex] == min(part) for part in parts for vertex in part)

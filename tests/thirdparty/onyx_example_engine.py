@@ -39,6 +39,8 @@ class ExampleEngine(Engine):
     deterministic = True
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
+        if program.names_vertices:
+            return No("this engine reads no vertices that values name")
         if not all(isinstance(stage, (EdgeReduce, VertexStep, GraphReduce)) for stage in program.stages):
             return No("this engine updates no edge properties")
         if any(stage.reducer not in REDUCERS for stage in program.stages if not isinstance(stage, VertexStep)):

@@ -42,7 +42,9 @@ from harness.api.cpu import (
     Step,
     Structure,
     Table,
+    VertexReduce,
     plan_graph,
+    plan_named,
     plan_update,
     plan_vertices,
     unsupported,
@@ -108,6 +110,8 @@ def plan(
             plan_pull(draft, stage, lists)
         elif isinstance(stage, EdgeUpdate):
             plan_update(draft, group)
+        elif isinstance(stage, VertexReduce):
+            plan_named(draft, stage)
         else:
             plan_vertices(draft, group)
     return draft.finish("SimdxCpuEngine", schedule.with_place())

@@ -24,7 +24,6 @@ from harness.api import (
     No,
     Program,
     change_driven,
-    unfolded,
 )
 from harness.api.cpu import (
     HUB_ARGUMENTS,
@@ -51,6 +50,7 @@ from harness.api.cpu import (
     plan_sent_edges,
     plan_update,
     push_template,
+    steps_folded,
     sum_hubs_in_runs,
     unsupported,
     write_back,
@@ -138,13 +138,7 @@ def refusal(program: Program, schedule: GunrockSchedule, graph: GraphFacts, feat
 
 def operators(program: Program) -> tuple[FoldGroup, ...]:
     """Return one group per edge operator; consecutive vertex steps share a frontier, with one kernel per step."""
-    groups: list[FoldGroup] = []
-    for group in unfolded(program):
-        if group.kind == "vertex" and groups and groups[-1].kind == "vertex":
-            groups[-1] = FoldGroup("vertex", (*groups[-1].stages, *group.stages))
-        else:
-            groups.append(group)
-    return tuple(groups)
+    return steps_folded(program)
 
 
 # compute --------------------------------------------------------------------------------------------------------------

@@ -44,10 +44,12 @@ from harness.api.cpu import (
     Step,
     Structure,
     Table,
+    VertexReduce,
     fill_kernel,
     owned_edges,
     owner_bounds,
     plan_graph,
+    plan_named,
     plan_update,
     plan_vertices,
     push_template,
@@ -150,6 +152,8 @@ def plan(
             plan_vertices(draft, group)
         elif isinstance(stage, EdgeUpdate):
             plan_update(draft, group)
+        elif isinstance(stage, VertexReduce):
+            plan_named(draft, stage)
         else:
             plan_push(draft, group, nodes)
     return draft.finish("TigrCpuEngine", schedule.with_place())

@@ -20,7 +20,6 @@ from harness.api import (
     No,
     change_driven,
     reads,
-    unfolded,
 )
 from harness.api.cuda import (
     IDENTITY,
@@ -30,6 +29,7 @@ from harness.api.cuda import (
     Pieces,
     ThreadPlanner,
     refusal,
+    steps_folded,
     table,
     thread_setting,
 )
@@ -90,7 +90,8 @@ def plan(
     reason = refused(lowered.program, schedule, facts, features)
     if reason:
         return No(reason)
-    setting = thread_setting(lowered, facts, features, "push", groups=_groups(lowered.program))
+    groups = steps_folded(lowered.program)  # so that no values of vertex steps pass through global memory
+    setting = thread_setting(lowered, facts, features, "push", groups=groups)
     nodes = VirtualNodes(schedule.degree_bound, setting.sides)
     planner = TigrPlanner(setting, nodes)
     planner.plan_stages()
@@ -104,18 +105,6 @@ def refused(program: Program, schedule: TigrSchedule, facts: GraphFacts, feature
     if facts.out_degrees.pieces(schedule.degree_bound) >= 1 << 32:
         return f"numbers of virtual nodes take 32 bits, and degree_bound={schedule.degree_bound} makes more"
     return refusal(program, facts, features)
-
-
-def _groups(program: Program) -> tuple[FoldGroup, ...]:
-    """Return one group per stage; consecutive vertex steps share a kernel, so that no values pass through global
-    memory."""
-    found: list[FoldGroup] = []
-    for group in unfolded(program):
-        if found and found[-1].kind == group.kind == "vertex":
-            found[-1] = FoldGroup("vertex", (*found[-1].stages, *group.stages))
-        else:
-            found.append(group)
-    return tuple(found)
 
 
 class TigrPlanner(ThreadPlanner):

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.language.analysis import FoldGroup
-from harness.language.program import GraphReduce, Reducer
+from harness.language.program import GraphReduce, Reducer, VertexReduce
 from harness.language.reference import segment_reduce
 from harness.lowering.buffers import Holds
 from harness.lowering.cpu.plan import PlanDraft
 from harness.lowering.cpu.run import Run, Step
 from harness.lowering.cpu.tables import SideParts
-from harness.lowering.cpu.vertex_kernels import graph_kernel, vertex_kernel
+from harness.lowering.cpu.vertex_kernels import fill_kernel, graph_kernel, named_kernel, vertex_kernel
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,24 @@ class GraphPass:
 
 
 @dataclass(frozen=True)
+class NamedPass:
+    """A reduction at named vertices: clear the accumulator ``into``, and reduce the value of every vertex."""
+
+    kernel: str
+    into: str
+
+    def bound(self, run: Run) -> Step:
+        """Return the step that clears and reduces."""
+
+        def step() -> None:
+            run.workers = run.threads
+            for kernel in (f"clear_{self.into}", self.kernel):
+                run.call(kernel, len(run.bounds) - 1, bounds=run.bounds)
+
+        return step
+
+
+@dataclass(frozen=True)
 class CountMoved:
     """Count the active sources of the groups at the end of a superstep."""
 
@@ -101,6 +119,14 @@ def plan_graph(draft: PlanDraft, stage: GraphReduce) -> None:
     readers = [g for g in tracking.groups if g.kind != "graph" and stage.into in tracking.of_graph(g)]
     stale = tuple(f"dirty_{tracking.name(reader)}" for reader in readers) if setting.change_driven else ()
     draft.passes.append(GraphPass(stage.name, stage.into, stage.reducer, stride, whole, stale))
+
+
+def plan_named(draft: PlanDraft, stage: VertexReduce) -> None:
+    """Add the kernels of a reduction at named vertices; changes are not tracked."""
+    setting = draft.setting
+    kernel = named_kernel(setting.program, stage, setting.layout, feature_aware=setting.feature_aware)
+    draft.kernels += [fill_kernel(setting.program, stage, setting.layout), kernel]
+    draft.passes.append(NamedPass(stage.name, stage.into))
 
 
 def plan_count(draft: PlanDraft, gathered: tuple[str, ...]) -> None:

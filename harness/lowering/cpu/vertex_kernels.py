@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.language.analysis import FoldGroup
-from harness.language.program import EdgeReduce, GraphReduce, Program
+from harness.language.program import EdgeReduce, GraphReduce, Program, VertexReduce
 from harness.lowering.cpu.flags import every_vertex, flagged_loop
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
+from harness.lowering.cpu.named_vertices import located, names_one
 from harness.lowering.cpu.write_back import write_back
 from harness.lowering.layout import Layout
 from harness.lowering.tracking import Tracking, composed_writes
@@ -65,8 +66,21 @@ def graph_kernel(program: Program, stage: GraphReduce, layout: Layout, *, featur
     return builder.finish()
 
 
+def named_kernel(program: Program, stage: VertexReduce, layout: Layout, *, feature_aware: bool) -> Kernel:
+    """Reduce a value of every vertex into the vertex that it names, atomically: extrema do not depend on the order."""
+    builder = KernelBuilder(stage.name, program, layout, FILL, [("bounds", "i64")], feature_aware=feature_aware)
+    builder.bind("v", "vertex", "v")
+    message, number = (builder.lower(one).text for one in located(builder, [stage.message, stage.at], "vertex"))
+    target, block = builder.argument(f"vertex_{stage.into}", "f32"), builder.blocks["vertex"]
+    better = f"{message} {'<' if stage.reducer == 'min' else '>'} at({target}, named)"
+    block.line(f"if {names_one(builder, number)}:").inner(
+        [f"named = int64({number})", f"if {better}:", f"    atomic_{stage.reducer}({target}, named, {message})"]
+    )
+    return builder.finish()
+
+
 def fill_kernel(
-    program: Program, stage: EdgeReduce, layout: Layout, *, prefixes: Sequence[str] = ("vertex_",)
+    program: Program, stage: EdgeReduce | VertexReduce, layout: Layout, *, prefixes: Sequence[str] = ("vertex_",)
 ) -> Kernel:
     """Set an accumulator in memory to the reducer's identity: the arrays ``prefix + property`` of all ``prefixes``."""
     builder = KernelBuilder(f"clear_{stage.into}", program, layout, FILL, [("bounds", "i64")])

@@ -9,6 +9,7 @@ from harness.language.expressions import Expression
 from harness.lowering.cpu.code import Value
 from harness.lowering.cpu.flags import raised
 from harness.lowering.cpu.kernels import KernelBuilder
+from harness.lowering.cpu.named_vertices import located
 from harness.lowering.tracking import Tracking
 
 
@@ -30,6 +31,8 @@ def write_back(
     counts the vertices that moved.
     """
     at = builder.blocks[block]
+    values = located(builder, [value for _, value in writes], block)
+    writes = [(name, value) for (name, _), value in zip(writes, values, strict=True)]
     builder.bind("old", block, "v")
     new = {name: builder.mapping.detached(value) for name, value in writes}
     moved = []

@@ -14,13 +14,14 @@ from harness.contract import Direction
 from harness.facts import GraphFacts
 from harness.language.analysis import FoldGroup, unfolded
 from harness.language.expressions import Expression, walk
-from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Reducer, reads
+from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Reducer, VertexReduce, reads
 from harness.lowering.cuda.buffers import work
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.draft import PlanDraft
 from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder, Scratch
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.mapping import OPERATION
+from harness.lowering.cuda.named_vertices import reduce_at_named
 from harness.lowering.cuda.ranges import Over
 from harness.lowering.cuda.setting import CudaSetting
 from harness.lowering.cuda.write_back import cuda_write_back
@@ -149,6 +150,8 @@ class ThreadPlanner(ABC):
                 self.plan_update(stage)
             elif isinstance(stage, EdgeReduce):
                 self.plan_reduction(stage)
+            elif isinstance(stage, VertexReduce):
+                self.plan_named(stage)
             else:
                 self.plan_vertices(group)
 
@@ -202,7 +205,16 @@ class ThreadPlanner(ABC):
         floats = sum(math.prod(self.layout.dims(self.program.properties[name].shape)) for name in names)
         return next((n for n in (4, 2) if n <= self.most_ahead and n * floats <= MOST_HELD), 1)
 
-    def clear_kernel(self, stage: EdgeReduce, *, array: str = "vertex", unless: str = "run->over()") -> CudaKernel:
+    def plan_named(self, stage: VertexReduce) -> None:
+        """Add a reduction at named vertices: clear the accumulator, and reduce the value of every vertex."""
+        self.draft.add(self.clear_kernel(stage), Over.VERTICES, 1)
+        builder = self.builder(stage.name, VERTICES)
+        reduce_at_named(builder, stage, "visit")
+        self.draft.add(builder.finish(), Over.VERTICES, 1)
+
+    def clear_kernel(
+        self, stage: EdgeReduce | VertexReduce, *, array: str = "vertex", unless: str = "run->over()"
+    ) -> CudaKernel:
         """Return the kernel that sets an accumulator in memory to the reducer's identity.
 
         ``array``: the kind of array that holds it; ``unless``: the condition under which the kernel does nothing.

@@ -13,6 +13,7 @@ from harness.language.expressions import Expression
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.kernels import CudaKernelBuilder
 from harness.lowering.cuda.last_use import overwritable
+from harness.lowering.cuda.named_vertices import located
 from harness.lowering.tracking import Tracking, composed_writes
 
 
@@ -32,7 +33,8 @@ def cuda_write_back(
     array, ``prefix + name``, because others still read the old one. ``changed``: a bool variable to declare, whether
     any value changed; if none did, nothing is stored. Vertices that moved are counted in ``run->moved``.
     """
-    writes = [*reduced, *composed_writes(tracking.program, group, tracking.live(group.stages))]
+    steps = composed_writes(tracking.program, group, tracking.live(group.stages))
+    writes = [*reduced, *zip((name for name, _ in steps), located(builder, [v for _, v in steps], block), strict=True)]
     builder.mapping.overwritable = overwritable([value for _, value in writes])
     builder.bind("old", builder.read_in(block), "v")
     new = {name: builder.mapping.kept(value) for name, value in writes}
