@@ -53,5 +53,6 @@ def onyx_algorithms() -> list[AlgorithmSpec]:
         AlgorithmSpec("bfs", "breadth-first levels from k sources as features", "harness.algorithms.bfs:BFS"),
         AlgorithmSpec("sssp", "shortest paths from k sources as features", "harness.algorithms.sssp:SSSP"),
         AlgorithmSpec("components", "(weakly) connected components", "harness.algorithms.components:Components"),
+        AlgorithmSpec("mst", "the minimum spanning forest (Boruvka 1926)", "harness.algorithms.mst:MST"),
         AlgorithmSpec("kcore", "the k-core by peeling; its k is called core", "harness.algorithms.kcore:KCore"),
     ]

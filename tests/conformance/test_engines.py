@@ -112,5 +112,5 @@ def test_the_third_party_example_passes(tmp_path):
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(site)])},
     )  # fmt: skip
     assert finished.returncode == 0, finished.stdout + finished.stderr
-    assert "supports 19 of 27 programs" in finished.stdout
+    assert "supports 19 of 28 programs" in finished.stdout
     assert OUT_OF_MEMORY in finished.stdout

@@ -20,6 +20,7 @@ from harness.algorithms.kcore import KCore
 from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.manifold_ranking import ManifoldRanking
 from harness.algorithms.mf_gd import GradientDescentMatrixFactorisation
+from harness.algorithms.mst import MST
 from harness.algorithms.multimodal import Multimodal
 from harness.algorithms.pagerank import PageRank
 from harness.algorithms.sgd_mf import SGDMatrixFactorisation
@@ -193,8 +194,9 @@ ALGORITHMS = {
 IN_PLACE = {"sgd_mf": SGDMatrixFactorisation()}  # of steps in place: one engine runs these, and nothing else
 
 ELSEWHERE = {
-    "mf_gd": GradientDescentMatrixFactorisation()
-}  # of the operations of others: tests/algorithms/test_mf_gd.py
+    "mf_gd": GradientDescentMatrixFactorisation(),  # of the operations of others: tests/algorithms/test_mf_gd.py
+    "mst": MST(),  # names vertices by values: test_named_vertices.py
+}
 
 
 def turns(engine, algorithm):
