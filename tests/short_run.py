@@ -1,7 +1,8 @@
 """The short run: which rows of long tests run by default. The other rows are marked ``full``.
 
 ``seconds.txt`` lists the test functions whose rows take more than ``MOST_S`` together, with the mean seconds of a row.
-Of such a function, as many rows run by default as fit into ``MOST_S``: none if a row takes longer.
+Of such a function, as many rows run by default as fit into ``MOST_S``: one if a row takes up to ``LONGEST_S``, none if
+it takes longer.
 ``@pytest.mark.short_run(rows=8)`` gives the number for a function instead; ``always="TEXT"`` adds that the rows with
 that text in their names are among them. The rows are chosen such that each value of a parameter occurs if possible. A
 function that the list lacks runs whole, and so do functions that the command line names (``pytest FILE::test_name``).
@@ -21,7 +22,8 @@ import pytest
 from tests.covering import covering
 
 SECONDS = Path(__file__).with_name("seconds.txt")
-MOST_S = 1.2  # for the rows of a function
+MOST_S = 0.8  # for the rows of a function
+LONGEST_S = 1.2  # for a row
 _APART = ("full", "gpu", "benchmark")  # rows that do not run by default on any machine
 
 
@@ -71,7 +73,7 @@ def rows_to_run(rows: Sequence[pytest.Item], seconds: float) -> int:
         return int(given.kwargs["rows"])
     if seconds * len(rows) <= MOST_S:
         return len(rows)
-    return int(MOST_S / seconds)
+    return max(int(MOST_S / seconds), int(seconds <= LONGEST_S))
 
 
 def chosen(rows: Sequence[pytest.Item], count: int, first: Sequence[pytest.Item] = ()) -> list[pytest.Item]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -79,6 +80,11 @@ def test_a_marker_gives_the_number_of_rows(run):
 
 def test_a_row_that_is_too_long_does_not_run_unless_it_is_marked(run):
     assert "endless" not in run()
+
+
+def test_one_row_of_a_long_function_runs():
+    rows = [SimpleNamespace(get_closest_marker=lambda name: None)] * 3
+    assert [short_run.rows_to_run(rows, seconds) for seconds in (0.2, 0.3, 0.5, 1.1, 1.3)] == [3, 2, 1, 1, 0]
 
 
 def test_short_and_unknown_functions_run_whole_but_for_rows_marked_full(run):
