@@ -52,8 +52,8 @@ def plan(
     planner = OnyxPlanner(setting, choices, messages, persistent=persistent, streams=streams)
     planner.plan_stages()
     reason = persist(planner.draft, choices) if resolved.persistent else ""
-    if reason and given.persistent is None:  # the choice for few edges assumes a persistent kernel
-        return plan(program, given, facts, features, device, replace(policy, measured_edges=0))
+    if reason and given.persistent is None:  # a default, which not all kernels allow
+        return plan(program, replace(resolved, persistent=False), facts, features, device, policy)
     if reason:
         return No(f"persistent=true: {reason}")
     pausing = pausing_of(setting, resolved, policy) if choices.pauses else None
@@ -85,7 +85,7 @@ class OnyxPlanner:
 
     ``messages``: what a push of changes sends, by the name of the reduction. ``persistent``: one launch runs all
     supersteps, with another number of blocks than the launches have. ``streams``: edges are streamed, so that kernels
-    work on consecutive vertices and no block owns a hub.
+    work on consecutive vertices, and neither warps nor blocks own listed ones.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class OnyxPlanner:
         if (
             uneven
             and least < self.hub
-            and middle.count(self.facts) * least >= self.policy.middle_share * self.facts.num_edges
+            and middle.count(self.facts) * least > self.policy.middle_share * self.facts.num_edges
         ):
             found.append((middle, 32))
         return found
@@ -240,7 +240,7 @@ class OnyxPlanner:
     def _add_gather(
         self, kernels: PullKernels, kernel: CudaKernel, share: int, swaps: tuple[str, ...], apart: str
     ) -> None:  # fmt: skip
-        """Add the owners of all vertices but the hubs; ``apart``: the name that both launches have in common."""
+        """Add the owners of the vertices that no list has; ``apart``: the name that its launches have in common."""
         if kernels.rounds:
             self.draft.add(kernel, Over.VERTICES, 32 / kernels.rounds, swaps, most="all", apart=apart)
             return

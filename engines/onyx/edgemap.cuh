@@ -69,7 +69,7 @@ __device__ inline void lists_of_warp(volatile EdgeId** scan, volatile EdgeId** b
 
 // Visit the edges of the `wanted` vertices first .. last - 1, 32 at a time: phase(mine, count), where `mine` is one of
 // `count` edges (at least 1). PIPELINE: search for the next edges before processing the current ones (fig. 5.3).
-// AHEAD: as in wanted_chunks.
+// AHEAD: as in to_visit.
 template <bool PIPELINE, bool AHEAD = false, class Wanted, class Phase>
 __device__ inline void per_edge(const EdgeId* offsets, const Id* neighbours, Id first, Id last, Wanted wanted,
                                 Phase phase)

@@ -129,8 +129,8 @@ __device__ inline void owners_of_wanted(const Team& team, Id first, Id last, Wan
 
 // For the wanted vertices: start(v); visit(got, u, v, e) for each team's share of its in-edges; join() sums the values
 // of the teams; finish(v) by one team. Vertices of MANY edges or more are left to gather_middle and gather_hubs;
-// MANY = 0: none are. The vertices of ROUNDS rounds of a block are consecutive, and the grid has as many blocks as that takes. ROUNDS = 0:
-// their stride is the whole grid, which may have any number of blocks. AHEAD: as in wanted_chunks.
+// MANY = 0: none are. The vertices of ROUNDS rounds of a block are consecutive, and the grid has as many blocks as that
+// takes. ROUNDS = 0: their stride is the whole grid, which may have any number of blocks. AHEAD: as in to_visit.
 template <int SHARE, int DEPTH, int ROUNDS, bool AHEAD, EdgeId MANY,
           class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
 __device__ inline void gather(const Team& team, const EdgeId* offsets, const Id* neighbours, Id first, Id last,
@@ -166,7 +166,7 @@ __device__ inline void owners_of_listed(const Id* listed, Id first, Id last, Id 
                                         Owned owned)
 {
     for (Id i = first + owner; i < last; i += step) {
-        if (AHEAD && !wants_every<Wanted>) {  // the flags of 32 vertices at once, as in wanted_chunks
+        if (AHEAD && !wants_every<Wanted>) {  // the flags of 32 vertices at once
             const Id next = i + lane_id() * step;
             if (!__any_sync(WARP, next < last && wanted(listed[next]))) {
                 i += 31 * step;

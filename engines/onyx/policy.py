@@ -86,9 +86,9 @@ class Policy:
     # most features; the in-degree from which degrees differ; the edges from which a graph is large; the features of a
     # short row; edges times features from which long rows of differing degrees are cut into tiles, and launches are
     # better; the features from which sums often move in a small part of a graph, and paths of differing degrees are
-    # pulled; the edges from which these are pushed. Fitted on rome99, PGP, email-Enron, Luxembourg, cnr-2000, grids,
-    # Delaunay and R-MAT graphs of 9 thousand to 32 million edges (H100, 26 November 2026); the results on these and
-    # other graphs are in docs/onyx-on-cuda.md.
+    # pulled; the edges from which these are pushed. Fitted on cnr-2000, email-Enron, AS-Caida, cit-HepTh, Facebook,
+    # DBLP, grids, Delaunay and R-MAT graphs of 0.1 to 32 million edges as stored, some of which have twice as many
+    # undirected (H100, 26 November 2026); the results on other graphs are in docs/onyx-on-cuda.md.
     measured_edges: int = 1 << 25
     measured_features: int = 64
     skewed_degree: int = 64

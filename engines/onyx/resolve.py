@@ -131,7 +131,7 @@ def measured_choice(
     runs all supersteps, because a superstep often takes about as long as its launches. What differs is who reads the
     edges of a vertex. Owners pull, and warps and blocks own vertices of many edges; tiles of edges are better if rows
     are long, degrees differ and there is much work, and if edges are updated and degrees differ. BFS and SSSP, in which
-    few vertices move at once, push and follow changes from a number of edges on.
+    few vertices move at once, push and follow changes on larger graphs (:func:`pushes_paths`).
 
     The measurements are in :class:`engines.onyx.policy.Policy`. What was not among them is left as it is: more edges or
     features, sums of k x k matrices, and runs whose edges are not resident. So are sums of several features that settle

@@ -51,7 +51,8 @@ class OnyxSchedule(EdgeOptions):
     - ``rebuild``: as on the CPU; exact sums are also rebuilt while active sources have nearly all edges.
     - ``fold``: as on the CPU; a pull continues with the vertex steps if one owner has all in-edges (``balance=warp``).
     - ``direction``: a *push* adds to destinations atomically, 8 or 16 bytes at once if the GPU supports it (sm_90).
-      The default (None) is *pull*, but *push* for BFS and SSSP on large graphs.
+      The default (None) is *pull*, but *push* for BFS and SSSP on many graphs of 1 to 33 million edges
+      (``engines.onyx.resolve.pushes_paths``).
     - ``balance``: *warp* shares the edges of 32 vertices among the lanes of a warp (push), or lets teams of a warp own
       a vertex, a whole warp one of more edges, and a block a hub (pull): the thesis's balancing. *edge* cuts the edges
       into equal tiles regardless of the degrees: a hub does not delay other warps, and a pull processes 128 features

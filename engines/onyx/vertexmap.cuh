@@ -48,7 +48,8 @@ __device__ inline bool has_flags(const Flagged& wanted, Id base, Id last)
 }
 
 // The chunks that a warp tests at once, and a bit for each of them that it must visit. Of `Flagged` vertices, a lane
-// reads the flags of a chunk of 32. Other tests of several chunks take registers: without AHEAD, every chunk is visited.
+// reads the flags of a chunk of 32, with or without AHEAD. Other tests of several chunks take registers: without AHEAD,
+// every chunk is visited.
 template <bool AHEAD, class Wanted> constexpr int tested = AHEAD && !wants_every<Wanted> ? SCANNED : 1;
 template <bool AHEAD> constexpr int tested<AHEAD, Flagged> = 32;
 template <bool AHEAD, class Wanted>
@@ -62,7 +63,7 @@ __device__ inline unsigned to_visit(Id base, Id stride, Id last, Id size, const 
 {
     if (size == 32 && reinterpret_cast<size_t>(wanted.flags + base) % sizeof(uint4) == 0)
         return __ballot_sync(WARP, has_flags(wanted, base + lane_id() * stride, last));
-    unsigned found = 0;  // short chunks are those of small graphs
+    unsigned found = 0;  // short chunks, which small graphs have, and flags that do not begin at a whole word
     for (int i = 0; i < 32 && base + i * stride < last; i += SCANNED)
         found |= wanted_among(base + i * stride, stride, last, size, wanted) << i;
     return found;

@@ -27,15 +27,17 @@ def named_vertices(numbers: Array, count: int, stage: Stage) -> tuple[NDArray[np
     """Return the vertices that ``numbers``, float64[N], name, and which of them name one: int64[N] and bool[N].
 
     The vertex is 0 where none is named. ``count``: of vertices. Raises LanguageError, at the ``stage``, for a number
-    that is neither a vertex nor an infinity.
+    that is neither a vertex nor an infinity, and if values cannot name so many vertices.
     """
+    if reason := too_many_vertices(count):
+        raise LanguageError(f"{stage.name} names vertices by values, and {reason}", stage.line)
     with np.errstate(invalid="ignore"):
         known = (numbers >= 0) & (numbers < count) & (numbers == np.floor(numbers))
     wrong = ~known & ~np.isinf(numbers)
     if wrong.any():
         raise LanguageError(
-            f"{stage.name} names the vertex {numbers[wrong][0]:g}; a vertex is a whole number from 0 to {count - 1}, "
-            "and an infinity names none",
+            f"{stage.name} names the vertex {numbers[wrong][0]:.17g}; a vertex is a whole number from 0 to "
+            f"{count - 1}, and an infinity names none",
             stage.line,
         )
     return np.where(known, numbers, 0).astype(np.int64), known

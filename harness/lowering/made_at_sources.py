@@ -23,25 +23,35 @@ if TYPE_CHECKING:
 def made_at_sources(program: Program) -> Program:
     """Return the program with vertex steps that compute the messages of reductions in advance.
 
-    A step precedes every reduction whose message reads only its source, reads at least two of its properties, and is no
-    larger than one of them. The program is returned unchanged if there is no such reduction, or if sides alternate:
-    only the vertices that receive messages take steps, not those that send.
+    There is a step for every reduction whose message reads only its source, reads at least two of its properties, and
+    is no larger than one of them. It precedes all reductions in a row, so that these stay together, or the reduction
+    itself if an earlier one of them reduces into what it reads. The program is returned unchanged if there is no such
+    reduction, or if sides alternate: only the vertices that receive messages take steps, not those that send.
     """
     if program.control.alternate:
         return program
     properties = dict(program.properties)
     stages: list[Stage] = []
     names = {stage.name for stage in program.stages}
+    begin, reduced = 0, set[str]()  # where the reductions in a row begin, and what they reduce into
     for stage in program.stages:
-        if not isinstance(stage, EdgeReduce) or not _of_source_alone(program, stage.message):
+        if not isinstance(stage, EdgeReduce):
             stages.append(stage)
+            begin, reduced = len(stages), set()
             continue
-        made, name = _unused(f"{stage.name}_sent", properties), _unused(f"{stage.name}_make", names)
-        names.add(name)
-        shape = stage.message.shape
-        properties[made] = Property(made, "vertex", shape)
-        stages.append(VertexStep(name, ((made, substitute(stage.message, _at_vertex)),), stage.line))
-        stages.append(dataclasses.replace(stage, message=read("src", made, shape, "float")))
+        if _of_source_alone(program, stage.message):
+            made, name = _unused(f"{stage.name}_sent", properties), _unused(f"{stage.name}_make", names)
+            names.add(name)
+            shape = stage.message.shape
+            properties[made] = Property(made, "vertex", shape)
+            step = VertexStep(name, ((made, substitute(stage.message, _at_vertex)),), stage.line)
+            if reduced & {read for _, read in reads(stage)}:
+                begin, reduced = len(stages), set()
+            stages.insert(begin, step)
+            begin += 1
+            stage = dataclasses.replace(stage, message=read("src", made, shape, "float"))
+        stages.append(stage)
+        reduced.add(stage.into)
     if len(stages) == len(program.stages):
         return program
     return dataclasses.replace(program, properties=properties, stages=tuple(stages))

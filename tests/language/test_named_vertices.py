@@ -16,6 +16,7 @@ from harness.language.analysis import change_driven, fold_groups, steps_folded, 
 from harness.language.explain import explain_program
 from harness.language.matching import matched
 from harness.language.monotone import one_way
+from harness.language.named_vertices import named_vertices
 from harness.language.program import VertexReduce, VertexStep
 from harness.language.reference import ReferenceRun
 from harness.language.residual import residual
@@ -372,3 +373,16 @@ def test_sides_of_a_bipartite_graph_are_vertices_like_others():
     run = run_of(traced(jumping), graph, own=[0, 0, 1, 2, 3, 4, 5])
     run.run(10)
     assert not run.values("root").any()
+
+
+def test_a_number_that_is_nearly_a_vertex_is_shown_with_all_digits():
+    stage = VertexStep("far", (), None)
+    with pytest.raises(LanguageError, match=r"names the vertex 1234567\.5;"):
+        named_vertices(np.array([1234567.5]), 2_000_000, stage)
+
+
+def test_more_vertices_than_float32_has_numbers_for_are_refused_in_stages_that_run_once_too():
+    stage = VertexStep("far", (), None)
+    assert named_vertices(np.zeros(1), 2**24, stage)[1].all()
+    with pytest.raises(LanguageError, match="far names vertices by values, and float32"):
+        named_vertices(np.zeros(1), 2**24 + 1, stage)

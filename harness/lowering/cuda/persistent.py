@@ -63,7 +63,7 @@ class Step:
 
     @property
     def statement(self) -> str:
-        """The call of the function; block 0 runs a step of one block."""
+        """The call of the function, which an array may have the name of; block 0 runs a step of one block."""
         given = {}
         for name in self.function.parameters:
             even, odd = self.even[name], self.odd[name]
@@ -72,7 +72,7 @@ class Step:
             if name in given:
                 given[name] = f"{self.function.parameters[name]}(bound[{2 * self.number + place}])"
         guard = "if (blockIdx.x == 0) " if self.launch.blocks == 1 else ""
-        return f"{guard}{self.function.name}({', '.join(given.values())});"
+        return f"{guard}::{self.function.name}({', '.join(given.values())});"
 
     @property
     def touched(self) -> set[str]:
