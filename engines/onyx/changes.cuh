@@ -4,10 +4,11 @@
 #include "edgemap.cuh"
 
 // Mark the destinations of active sources; return the number of edges that this lane has visited.
-__device__ inline Count mark(const EdgeId* offsets, const Id* neighbours, Id first, Id last, const bool* active, bool* dirty)
+template <class Active>
+__device__ inline Count mark(const EdgeId* offsets, const Id* neighbours, Id first, Id last, Active active, bool* dirty)
 {
     Count followed = 0;
-    per_edge<true, true>(offsets, neighbours, first, last, Flagged{active, false},
+    per_edge<true, true>(offsets, neighbours, first, last, active,
                    [&](const Edge& edge, int count) {
                        if (lane_id() >= count) return;
                        if (!dirty[edge.other]) dirty[edge.other] = true;  // concurrent writes of the same value

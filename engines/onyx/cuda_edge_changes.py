@@ -75,7 +75,8 @@ class EdgeChanges:
         mark, signature = "", templates.RANGE
         if self.tracking.destinations(self.group):
             mark = f"if (run->sparse_rows({self.number})) "
-            mark += f"mark(in_offsets, in_neighbours, first, last, active_{self.name}, {self.dirty});"
+            active = templates.flagged(f"active_{self.name}")
+            mark += f"mark(in_offsets, in_neighbours, first, last, {active}, {self.dirty});"
             signature = [("in_offsets", "offsets"), ("in_neighbours", "ids"), *signature]
         names = {"active": f"active_{self.name}", "dirty": self.dirty, "resuming": self.kernels.resuming}
         template = templates.MARK_ROWS.format(mark=mark, **names)

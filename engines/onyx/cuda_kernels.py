@@ -69,6 +69,7 @@ class Kernels:
         # Kernels with matrices or with features in a loop would spill, and pushes follow edges of single vertices.
         light = setting.feature_aware and not sums_matrices(self.program)
         self.scans_ahead = light and setting.direction == "pull"
+        self.flags_at_once = light and not (setting.direction == "pull" and self.tiles)
 
     def builder(
         self, name: str, template: str, signature: list[tuple[str, str]], hoisted: tuple[str, ...] = (),
@@ -81,6 +82,7 @@ class Kernels:
         """
         setting = self.setting
         layout = PanelLayout(self.layout.features, panel) if panel else self.layout
+        template = template if self.flags_at_once else template.replace("Flagged{", "FlaggedOneByOne{")
         return CudaKernelBuilder(
             f"{name}_untracked" if self.untracked else name, self.program, layout, setting.team, template, signature,
             feature_aware=setting.feature_aware, hoisted=hoisted, flipped=setting.flipped,

@@ -60,7 +60,8 @@ SEGMENTS = """
 """
 MARK = """
     @kernel
-    if (run->sparse({number})) followed = mark(out_offsets, out_neighbours, first, last, {active}, {dirty});
+    if (run->sparse({number})) followed = mark(out_offsets, out_neighbours, first, last, Flagged{{{active}, false}},
+                                               {dirty});
     vertexmap<true>(team, first, last, Flagged{{{active}, {resuming}}}, [&](Id u) {{
         @source
         {active}[u] = false;

@@ -23,6 +23,13 @@ struct Flagged {
     __device__ bool operator()(Id v) const { return every || flags[v]; }
 };
 
+// The same, for kernels that have no registers left for reading several flags at once.
+struct FlaggedOneByOne {
+    const bool* flags;
+    bool every;
+    __device__ bool operator()(Id v) const { return every || flags[v]; }
+};
+
 constexpr int SCANNED = 8;  // chunks of vertices whose flags a warp reads at once, if few are wanted
 
 // Return a bit for each of the next SCANNED chunks: whether any of its vertices is wanted.

@@ -158,9 +158,9 @@ def test_steps_that_do_not_wait_for_each_other_share_a_phase():
     source = plan_of(engine, program("pagerank"), small("rmat"), 1).source
     body = source[source.index("void __launch_bounds__(BLOCK) fused_pull") :]
     phases = body[: body.index("\n}\n")].split("barrier.wait();")
-    names = ("note_rank(", "dangling(", "make(", "large(", "small(", " rank(", "measure_rank(", "decide_settled(")
+    names = ("note_rank(", "dangling(", "make(", "large(", "small(", "::rank(", "measure_rank(", "decide_settled(")
     calls = [[name for name in names if name in one] for one in phases]
-    steps = [["dangling(", "make("], ["large(", "small("], [" rank("]]
+    steps = [["dangling(", "make("], ["large(", "small("], ["::rank("]]
     measured = [["measure_rank("], ["decide_settled("]]  # by separate blocks, each after a barrier
     assert calls == [["note_rank("], *steps, *measured]
     assert phases[-1].count("barrier.wait([&] {") == 1
@@ -188,7 +188,7 @@ def test_reductions_in_one_phase_have_separate_tickets():
     assert {"ticket_top", "ticket_low", "ticket_moments"} <= set(plan.named)
     phase = plan.source[plan.source.index("fused_pull(") :].partition("barrier.wait();")[0]
     for name in ("top", "low", "moments"):
-        (call,) = (line for line in phase.splitlines() if line.strip().startswith(f"{name}(run, "))
+        (call,) = (line for line in phase.splitlines() if line.strip().startswith(f"::{name}(run, "))
         assert f", ticket_{name}, " in call
 
 
