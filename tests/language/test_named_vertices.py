@@ -25,6 +25,7 @@ from harness.language.sampled_stages import not_sampled
 from harness.language.warm import warm_start
 from harness.lowering.refusals import unsupported
 from harness.lowering.setting import LoweredProgram
+from tests.engines.named_vertices import FastComponents
 
 INFINITE = float("inf")
 
@@ -265,15 +266,7 @@ def test_a_degree_counts_both_directions_at_a_named_vertex_too():
 
 
 # the analysis ---------------------------------------------------------------------------------------------------------
-def fast_components(self, p):
-    p.vertex("number")
-    p.vertex("label", start="number")
-    p.over_edges(into="least", reduce="min")(lambda src: src.label)
-    p.over_vertices(into="offered", reduce="min", at=lambda v: v.label)(lambda v: v.least)
-    p.over_vertices(lambda v: {"label": minimum(minimum(v.label, v.offered), v.least)})
-    p.over_vertices(lambda v: {"label": v.at(v.label).label})
-    p.until_settled(at_most=1000)
-    p.output("label", bound=0.0)
+fast_components = FastComponents.build
 
 
 def test_the_analysis_knows_named_vertices():
