@@ -48,8 +48,7 @@ def plan(
     assert not isinstance(forms, str), forms
     setting, choices = setting_of(lowered, resolved, facts, features, forms, policy)
     messages = {form.reduction.name: form.message for form in forms}
-    streams, persistent = resolved.edges == "streamed", bool(resolved.persistent)
-    planner = OnyxPlanner(setting, choices, messages, persistent=persistent, streams=streams)
+    planner = OnyxPlanner(setting, choices, messages, persistent=bool(resolved.persistent))
     planner.plan_stages()
     reason = persist(planner.draft, choices) if resolved.persistent else ""
     if reason and given.persistent is None:  # a default, which not all kernels allow
@@ -84,16 +83,13 @@ class OnyxPlanner:
     """Add the launches of a superstep to a draft.
 
     ``messages``: what a push of changes sends, by the name of the reduction. ``persistent``: one launch runs all
-    supersteps, with another number of blocks than the launches have. ``streams``: edges are streamed, so that kernels
-    work on consecutive vertices, and neither warps nor blocks own listed ones.
+    supersteps, with another number of blocks than the launches have.
     """
 
     def __init__(
-        self, setting: CudaSetting, choices: Choices, messages: Mapping[str, Expression], *, persistent: bool = False,
-        streams: bool = False,
-    ) -> None:  # fmt: skip
-        self.setting, self.choices, self.messages = setting, choices, messages
-        self.persistent, self.streams = persistent, streams
+        self, setting: CudaSetting, choices: Choices, messages: Mapping[str, Expression], *, persistent: bool = False
+    ) -> None:
+        self.setting, self.choices, self.messages, self.persistent = setting, choices, messages, persistent
         self.policy, self.facts, self.layout = choices.policy, setting.facts, setting.layout
         self.team, self.tracking = setting.team, setting.tracking
         self.draft = PlanDraft(setting)
@@ -215,7 +211,7 @@ class OnyxPlanner:
 
     def _listed(self, group: FoldGroup, share: int) -> list[tuple[VerticesByDegree, int]]:
         """Return the lists of vertices of many in-edges, the most first, each with the threads that own a vertex."""
-        if self.streams or not self._joins(group):
+        if not self._joins(group):
             return []
         found, sides, most = [], self.setting.sides, None
         if self.facts.max_in_degree >= self.hub:

@@ -70,7 +70,7 @@ class PullKernels(Kernels):
         mapped = f"gather_{listed}<{constants}>", f"{listed}, in_offsets, in_neighbours"
         across, name = f"across_{OWNERS[listed]}<{share}", f"{self.tracking.name(group)}_{listed}"
         builder = self._gathering(name, group, mapped, across, doubled, [(listed, "ids")])
-        return builder.finish(unless=self._unless(group, dirty_only=dirty_only))
+        return builder.finish(unless=self._unless(group, dirty_only=dirty_only), visits=Visits(listed=listed))
 
     def _depth_of_owner(self, group: FoldGroup, share: int) -> int:
         """Return the number of edges that a team of an owner fetches before it computes the first."""

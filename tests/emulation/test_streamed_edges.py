@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import gc
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from engines.onyx.cuda_engine import OnyxCudaEngine
 from harness.algorithms.sssp import SSSP
-from harness.contract import Device, No, Phases
+from harness.contract import No, Phases
 from harness.emulation.arrays import Stream
 from harness.graph import Graph
 from harness.language import trace
 from harness.lowering.cuda import executor as cuda
-from tests.engines.cuda_schedules import SCHEDULES, cuda_engine, plan_of
-from tests.engines.problems import new_engine, problem, program
+from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
+from tests.engines.problems import problem, program
 from tests.engines.programs import edges_and_loops, inputs_for, program_named, two_sides
 
 FEATURES, SUPERSTEPS, WINDOW_MB = 3, 4, 0.0003
@@ -141,12 +143,38 @@ def test_windows_without_active_vertices_are_not_copied(schedule, copies, emulat
     assert streamer.turn == before, "nothing is copied once the run has settled"
 
 
-def test_hubs_have_no_kernel_of_their_own(streamed):
-    graph, _ = problem("pagerank", "hub", FEATURES)
-    resident = plan_of(new_engine("onyx", {"balance": "warp"}).on(Device("cuda")), program("pagerank"), graph, FEATURES)
-    assert any(buffer.name == "hubs" for buffer in resident.buffers)
-    plan = plan_of(streamed("changes-pull", window_mb=1), program("pagerank"), graph, FEATURES)
-    assert not any(buffer.name == "hubs" for buffer in plan.buffers)
+def hubs_and_middle(leaves=2100):
+    """Return a graph with two vertices that blocks own, far apart, others that warps own, and short rows."""
+    rng = np.random.default_rng(5)
+    count = 2 * leaves + 300
+    degrees = {3: leaves, 4000: leaves} | dict.fromkeys(range(5, 4500, 300), 50)
+    ends = [(vertex, rng.choice(count, degree, replace=False)) for vertex, degree in degrees.items()]
+    sources = np.concatenate([others for _, others in ends] + [np.arange(count - 1)])
+    targets = np.concatenate([np.full(len(others), vertex) for vertex, others in ends] + [np.arange(1, count)])
+    return Graph.from_edges(sources, targets, num_vertices=count, duplicates="keep", name="hubs")
+
+
+@pytest.mark.parametrize("schedule", ["pull", "changes-pull-sparse"])
+def test_owners_of_long_rows_read_the_windows_of_the_others(schedule, emulated, streamed, monkeypatch):
+    """Each window is copied once for the kernels of hubs, of middle vertices and of the others."""
+    monkeypatch.setitem(SCHEDULES, "pull", ("onyx", {"change_driven": False, "balance": "warp", "persistent": False}))
+    lists = replace(OnyxCudaEngine.policy, middle_edges=8, middle_share=0)
+    monkeypatch.setattr(OnyxCudaEngine, "policy", lists)
+    graph, traced = hubs_and_middle(), program("pagerank")
+    resident = cuda_engine(schedule)
+    wanted, _ = answers(resident, traced, graph, emulated)
+    assert {"hubs", "middle"} <= {buffer.name for buffer in resident.planned.buffers}
+    resident.close()
+    engine = streamed(schedule, window_mb=4 * 2500e-6)
+    found, _ = answers(engine, traced, graph, emulated)
+    for output, values in wanted.items():
+        np.testing.assert_array_equal(found[output], values)
+    streamer = engine.executor.run_in_progress.launcher.place
+    before, windows = streamer.turn, -(-graph.num_edges // 2500)
+    engine.reset(inputs_for(traced, graph, FEATURES))
+    engine.run(1)
+    assert 1 < windows <= streamer.turn - before <= 2 * windows
+    engine.close()
 
 
 def test_what_cannot_be_streamed_is_refused(streamed):

@@ -71,8 +71,9 @@ class SubgraphStreamer(Streamer):
         self.flags: Array = flags.host.view(np.bool_) if flags else np.zeros(0, np.bool_)
         self._packed = 0
 
-    def windowed(self, call: Call) -> SubgraphCall:
+    def windowed(self, call: Call, listed: Sequence[Call] = ()) -> SubgraphCall:
         """Return a call of a kernel that reads edges, prepared to run by subgraphs."""
+        assert not listed, "pushes list no vertices"
         return SubgraphCall(self, call)
 
     def close(self) -> None:

@@ -83,7 +83,7 @@ class CudaExecutor:
     def function_names(self) -> Iterable[str]:
         """Return the names of the functions of the module that are launched."""
         plan = self.plan
-        tests = (name_of_test(kernel) for kernel in plan.kernels if plan.windows.takes(kernel))
+        tests = (name_of_test(kernel) for kernel in plan.kernels if plan.windows.decides(kernel))
         return ("end_of_superstep", *(kernel.name for kernel in plan.kernels), *tests)
 
     def buffers(self) -> Iterable[CudaBuffer]:

@@ -47,13 +47,15 @@ class Visits:
     """The vertices whose edges a kernel reads: those with ``flags``, an array of the kernel; without flags all.
 
     ``every``: a condition on ``run`` under which it reads the edges of all. ``never``: one under which it reads none.
-    ``alone``: it does nothing but for these vertices.
+    ``alone``: it does nothing but for these vertices. ``listed``: an array of sorted vertices, to which it is limited;
+    the next kernel reads the edges of the others, and decides for both which are read.
     """
 
     flags: str = ""
     every: str = ""
     never: str = ""
     alone: bool = True
+    listed: str = ""
 
 
 @dataclass(frozen=True)

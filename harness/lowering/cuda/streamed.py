@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from harness.lowering.cuda.calls import Call, Replay
-from harness.lowering.cuda.ranges import Over
+from harness.lowering.cuda.ranges import Over, by_side
 from harness.lowering.cuda.windows import ALIGNED_EDGES, OFFSETS, SLACK, aligned, name_of_test
 from harness.lowering.edge_windows import windows
 
 if TYPE_CHECKING:
     from harness.lowering.cuda.plan import CudaPlan
+    from harness.lowering.cuda.ranges import Bounds
     from harness.lowering.graph_store import Array, GraphStore
 
 MOST_BLOCKS = 1024  # of the kernel that finds the windows that another one needs
@@ -54,20 +55,29 @@ class Streamer:
 
     def replay(self, calls: Sequence[Call]) -> Replay:
         """Return the calls, those that read edges in windows. They are not recorded."""
-        return Streamed([self._prepared(call) for call in calls])
+        prepared: list[Starts] = []
+        listed: list[Call] = []
+        for call in calls:
+            if call.launch is None or not self.plan.windows.takes(call.launch.kernel):
+                prepared.append(call)
+            elif call.launch.kernel.visits.listed:
+                listed.append(call)
+            else:
+                prepared.append(self.windowed(call, listed))
+                listed = []
+        assert not listed, "a kernel of other vertices follows"
+        return Streamed(prepared)
 
     def close(self) -> None:
         """Release the slots."""
         self.slots.clear()
 
-    def _prepared(self, call: Call) -> Starts:
-        if call.launch is None or not self.plan.windows.takes(call.launch.kernel):
-            return call
-        return self.windowed(call)
+    def windowed(self, call: Call, listed: Sequence[Call] = ()) -> Starts:
+        """Return a call of a kernel that reads edges, prepared to run window by window.
 
-    def windowed(self, call: Call) -> Starts:
-        """Return a call of a kernel that reads edges, prepared to run window by window."""
-        return WindowedCall(self, call)
+        ``listed``: calls that read edges of listed vertices, which run on the same windows.
+        """
+        return WindowedCall(self, call, listed)
 
     def edges_of(self, call: Call) -> tuple[Array, bool]:
         """Return the offsets of the edges that a call reads, and whether its bounds are of edges."""
@@ -135,10 +145,11 @@ class Streamer:
 class WindowedCall:
     """A call of a kernel that runs window by window.
 
-    ``parts``: of every window the bounds of the work and the edges.
+    ``parts``: of every window the bounds of the work and the edges. ``listed``: calls of kernels of listed vertices,
+    with the bounds of the vertices of each window.
     """
 
-    def __init__(self, streamer: Streamer, call: Call) -> None:
+    def __init__(self, streamer: Streamer, call: Call, listed: Sequence[Call] = ()) -> None:
         import cupy
 
         assert call.launch is not None
@@ -151,15 +162,19 @@ class WindowedCall:
         found = windows(offsets, first, last, streamer.plan.windows.edges)
         self.edges = [(int(offsets[low]), int(offsets[high])) for low, high in found]
         self.parts = self.edges if of_edges else found
+        self.listed = [(one, parts_of_listed(one, found)) for one in listed]
         self.wanted = cupy.zeros(max(1, len(found)), np.bool_)
         self.ends = cupy.asarray(np.array([first, *(high for _, high in found)], np.uint32))
 
     def start(self) -> None:
         """Find the windows that the kernel needs, and run it for each; wait for the stream before."""
         needed = self._needed()
-        for (first, last), edges, wanted in zip(self.parts, self.edges, needed, strict=True):
+        for number, ((first, last), edges, wanted) in enumerate(zip(self.parts, self.edges, needed, strict=True)):
             if wanted:
                 pointers = self.streamer.copy(self.names, *edges)
+                for call, parts in self.listed:
+                    if parts[number][0] < parts[number][1]:
+                        call.between(*parts[number], **pointers).start()
                 self.call.between(first, last, **pointers).start()
                 self.streamer.release()
             elif not self.kernel.visits.alone:
@@ -176,6 +191,14 @@ class WindowedCall:
         test = self.streamer.functions[name_of_test(self.kernel)]
         test((min(count, MOST_BLOCKS),), (self.call.threads,), arguments)
         return [bool(one) for one in self.wanted.get()]
+
+
+def parts_of_listed(call: Call, found: Sequence[Bounds]) -> list[Bounds]:
+    """Return the bounds of the listed vertices of a call in each of some consecutive ranges of vertices."""
+    assert call.launch is not None
+    first, last = call.bounds
+    vertices = call.arguments[call.launch.kernel.visits.listed].get()[first:last]
+    return [(first + low, first + high) for low, high in by_side(vertices, found)]
 
 
 class Streamed:

@@ -142,13 +142,17 @@ class Windows:
     def tests(self, kernels: Iterable[CudaKernel]) -> Iterator[str]:
         """Yield the sources of the kernels that decide which windows each of ``kernels`` needs."""
         for kernel in kernels:
-            if self.takes(kernel):
+            if self.decides(kernel):
                 rows = [row for name, row in self.row_bytes if name in kernel.arguments]
                 yield counted_source(kernel, rows) if self.counted else test_source(kernel)
 
     def takes(self, kernel: CudaKernel) -> bool:
         """Return whether a kernel reads streamed arrays."""
         return not dict(self.row_bytes).keys().isdisjoint(kernel.arguments)
+
+    def decides(self, kernel: CudaKernel) -> bool:
+        """Return whether a kernel decides which windows it needs; kernels of listed vertices follow the next one."""
+        return self.takes(kernel) and not kernel.visits.listed
 
     def refusal(self, program: Program, facts: GraphFacts, launches: Sequence[Launch]) -> str:
         """Return why the edges of a plan cannot be streamed; empty if they can."""
@@ -160,7 +164,7 @@ class Windows:
                 continue
             if {"reverse", "places"} & set(launch.kernel.arguments):
                 return READS_REVERSE
-            if launch.over not in OFFSETS:
+            if launch.over not in OFFSETS and not launch.kernel.visits.listed:
                 return (
                     f"edges=streamed: the kernel {launch.kernel.name} of this schedule does not work on consecutive "
                     "vertices; give edges=mapped, or a schedule in which owners of vertices have whole rows"
