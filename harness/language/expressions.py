@@ -11,6 +11,8 @@ import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, NoReturn, TypeAlias
 
+import numpy as np
+
 from harness.language.errors import LanguageError, SourceLine, user_line
 from harness.language.numpy_calls import operator_of, plain_number, refusal
 from harness.language.pretty import format_expression
@@ -264,7 +266,8 @@ def read_at(vertex: Expression, name: str, shape: Shape, dtype: DType) -> Expres
 def _operand(value: object) -> Expression:
     if isinstance(value, Expression):
         return value
-    plain = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
+    # Only arrays are asked for an item: a vertex may have a property of that name.
+    plain = value.item() if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0 else value
     if isinstance(plain, (bool, int, float)):
         return constant(plain)
     raise LanguageError(

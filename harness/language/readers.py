@@ -42,6 +42,9 @@ class Reader:
             )
         return self._read(name, prop)
 
+    def __repr__(self) -> str:
+        return "edge.reverse" if self._space == "reverse" else self._space
+
     def _read(self, name: str, prop: Property) -> Expression:
         return read(self._space, name, prop.shape, prop.dtype)
 

@@ -132,6 +132,16 @@ def test_a_run_ends_when_all_pointers_have_arrived():
     assert len(statistics.supersteps) == 11  # paths are halved: 2^10 > 999, and one to find that nothing moves
 
 
+@pytest.mark.parametrize(("given", "called"), [(lambda v: v, "v"), (lambda v: v.at(v.to), r"v\.at\(\)")])
+def test_a_vertex_itself_is_no_value(given, called):
+    def misread(self, p):
+        p.vertex("to")
+        p.over_vertices(lambda v: {"to": v.at(given(v)).to})
+
+    with pytest.raises(LanguageError, match=f"{called} of type .*Reader cannot appear in a traced expression; use"):
+        traced(misread)
+
+
 def test_a_step_reads_the_values_from_before_it():
     program = traced(jumping)
     assert [type(stage) for stage in program.stages] == [VertexStep, VertexStep]
