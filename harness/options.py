@@ -20,7 +20,7 @@ class Option:
 
     ``type``: the annotation as text. ``default``: ``dataclasses.MISSING`` if a value is required. ``values``: every
     accepted value other than None, empty if they are not enumerable. ``within``: an interval such as ``"[0, 1)"``, or
-    "". ``planned``: values that the engine refuses by name because they are not implemented yet.
+    "". ``partial``: values that the engine refuses by name on some devices or for many programs.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Option:
     help: str = ""
     values: tuple[object, ...] = ()
     within: str = ""
-    planned: tuple[object, ...] = ()
+    partial: tuple[object, ...] = ()
 
     def problem(self, value: object) -> str:
         """Return what is wrong with a value, such as ``"alpha=2: give a number in (0, 1)"``; "" if it is accepted.
@@ -47,20 +47,20 @@ class Option:
         return ""
 
 
-def option(default: T, text: str, planned: tuple[T, ...] = (), *, values: Iterable[object] = (), within: str = "") -> T:
+def option(default: T, text: str, partial: tuple[T, ...] = (), *, values: Iterable[object] = (), within: str = "") -> T:
     """Define an option: a field of a schedule, a parameter of an algorithm (both dataclasses), or of a ``GraphSpec``.
 
     ``text``: one line of help. ``values``: the accepted values, in addition to None; omitted for a ``Literal`` type,
     which names them. ``within``: the interval of accepted numbers, such as ``"[0, 1)"`` or ``"[1, inf)"``. The harness
-    refuses other values. ``planned``: values of a ``Literal`` type that the engine refuses by name because they are not
-    implemented yet; enumerations of all schedules omit them.
+    refuses other values. ``partial``: values of a ``Literal`` type that the engine refuses by name on some devices or
+    for many programs; enumerations of all schedules, and suggestions, omit them.
 
     Raises ValueError for an interval that cannot be read.
     """
     if within:
         _bounds(within)
     made: Any = field(
-        default=default, metadata={"help": text, "planned": planned, "values": tuple(values), "within": within}
+        default=default, metadata={"help": text, "partial": partial, "values": tuple(values), "within": within}
     )
     return cast("T", made)
 
@@ -97,8 +97,8 @@ def _from_field(item: dataclasses.Field[Any], name: str, hint: object) -> Option
     default = item.default if item.default_factory is dataclasses.MISSING else item.default_factory()
     known = item.metadata
     values = tuple(known.get("values", ())) or _closed(hint)
-    planned = tuple(known.get("planned", ()))
-    return Option(name, _text(hint), default, known.get("help", ""), values, known.get("within", ""), planned)
+    partial = tuple(known.get("partial", ()))
+    return Option(name, _text(hint), default, known.get("help", ""), values, known.get("within", ""), partial)
 
 
 def _closed(hint: object) -> tuple[object, ...]:

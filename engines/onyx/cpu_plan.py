@@ -36,6 +36,8 @@ from harness.api.cpu import (
     unsupported,
 )
 
+ADAPTIVE = "direction=adaptive is built for GPUs only; give push or pull"
+
 
 def plan(
     program: Program, schedule: OnyxSchedule, graph: GraphFacts, features: int, device: DeviceFacts,
@@ -92,9 +94,9 @@ def plan(
 def refusal(program: Program, schedule: OnyxSchedule, graph: GraphFacts, features: int) -> str:
     """Return why this schedule cannot run the program; empty if it can."""
     lowered = LoweredProgram.of(program).program
-    reason = schedule.refusal() or unsupported(
-        lowered, graph, features, change_driven=schedule.change_driven, tracks_edges=True
-    )
+    if schedule.direction == "adaptive":
+        return ADAPTIVE
+    reason = unsupported(lowered, graph, features, change_driven=schedule.change_driven, tracks_edges=True)
     if reason:
         return reason
     for name in OnyxSchedule.GPU_ONLY:

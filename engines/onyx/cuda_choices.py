@@ -32,8 +32,9 @@ def setting_of(
 ) -> tuple[CudaSetting, Choices]:
     """Return what all kernels share, and the choices. ``schedule``: resolved. ``forms``: of a push of changes."""
     assert schedule.block_size is not None
-    program, direction = lowered.program, schedule.direction
-    assert direction != "adaptive"
+    program, adaptive = lowered.program, schedule.direction == "adaptive"
+    direction: Direction | None = "push" if schedule.direction == "adaptive" else schedule.direction
+    assert direction is not None
     kept = KeptAccumulators.of(program, facts, forms, schedule.rebuild) if forms else KeptAccumulators()
     choices, team = _choices(lowered, schedule, facts, features, policy)
     together = direction == "pull" and not choices.tiles  # teams that share a row cannot continue with vertex steps
@@ -47,7 +48,7 @@ def setting_of(
         feature_aware=schedule.feature_aware, block=schedule.block_size, flipped=_flipped(tracking, direction),
         accumulators=kept,
     )  # fmt: skip
-    return setting, replace(choices, pauses=pauses)
+    return setting, replace(choices, pauses=pauses, adaptive=adaptive)
 
 
 def _choices(
@@ -92,4 +93,6 @@ def doubled_vertices(tracking: Tracking, group: FoldGroup) -> tuple[str, ...]:
 def thresholds_of(schedule: OnyxSchedule, policy: Policy) -> Thresholds:
     """Return when a run changes how it works. ``schedule``: resolved."""
     assert schedule.dense_share is not None
+    if schedule.direction == "adaptive":
+        return Thresholds(dense=policy.dense_share_cuda, rebuild=schedule.dense_share, pulls=True)
     return Thresholds(dense=schedule.dense_share, rebuild=policy.rebuild_share)

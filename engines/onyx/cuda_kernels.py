@@ -39,7 +39,8 @@ class Choices:
     ``tiles``: edges are balanced, not vertices. ``pipeline``: edges are fetched ahead. ``fused_next_superstep``: the
     edge update and the reductions of the next superstep that share a pass. ``panel``: features of a pass over segments;
     0: all. ``small_degrees``: all vertices have few edges, in similar numbers. ``policy``: the constants of all
-    choices. ``pauses``: tracking pauses while nearly everything moves.
+    choices. ``pauses``: tracking pauses while nearly everything moves. ``adaptive``: a push whose accumulators are
+    rebuilt by a pull (:mod:`engines.onyx.cuda_adaptive`).
     """
 
     tiles: bool
@@ -49,6 +50,7 @@ class Choices:
     small_degrees: bool
     policy: Policy
     pauses: bool
+    adaptive: bool = False
 
 
 class Kernels:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from engines.onyx.cuda_adaptive import RebuildingPulls
 from engines.onyx.cuda_choices import doubled_vertices, setting_of, thresholds_of
 from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges, order_of
 from engines.onyx.cuda_fused_next_superstep import last_reader, reduces_alone, update_and_reduce
@@ -17,7 +18,7 @@ from engines.onyx.cuda_push import PushKernels
 from engines.onyx.cuda_tracking_policy import pausing_of
 from engines.onyx.policy import DEFAULT, Policy, teams_of_vertex
 from engines.onyx.resolve import directed, resolve, sums_matrices
-from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven
+from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven, reads
 from harness.api.cuda import LoweredProgram, Over, PlanDraft, VertexReduce, made_at_sources, refusal, table, work
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def plan(
     resolved = resolve(schedule, lowered.program, features, facts, device, policy)
     if makes_messages(schedule, facts, features, policy):
         lowered = replace(lowered, program=made_at_sources(lowered.program))
-    forms = change_driven(lowered.program) if schedule.change_driven and schedule.direction == "push" else ()
+    pushes_changes = schedule.change_driven and schedule.direction != "pull"
+    forms = change_driven(lowered.program) if pushes_changes else ()
     assert not isinstance(forms, str), forms
     setting, choices = setting_of(lowered, resolved, facts, features, forms, policy)
     messages = {form.reduction.name: form.message for form in forms}
@@ -67,16 +69,27 @@ def makes_messages(schedule: OnyxSchedule, facts: GraphFacts, features: int, pol
 
 def refused(program: Program, schedule: OnyxSchedule, facts: GraphFacts, features: int) -> str:
     """Return why this schedule cannot run a lowered program; empty if it can, as far as known without planning."""
-    reason = schedule.refusal()
-    reason = reason or refusal(program, facts, features, change_driven=schedule.change_driven, tracks_edges=True)
+    reason = refusal(program, facts, features, change_driven=schedule.change_driven, tracks_edges=True)
     if not reason and schedule.persistent and schedule.edges == "streamed":
         return "persistent=true reads all edges where they are; set edges=resident or edges=mapped"
     if not reason and schedule.direction == "pull" and schedule.balance == "edge" and sums_matrices(program):
         return "balance=edge keeps the sums of rows in registers, which k x k matrices do not fit; set balance=warp"
-    if not reason and schedule.change_driven and schedule.direction == "push":
+    if not reason and schedule.direction == "adaptive":
+        reason = not_adaptive(program, schedule)
+    if not reason and schedule.change_driven and schedule.direction != "pull":
         forms = change_driven(program)
         return forms if isinstance(forms, str) else ""
     return reason
+
+
+def not_adaptive(program: Program, schedule: OnyxSchedule) -> str:
+    """Return why a program cannot switch its direction from superstep to superstep; empty if it can."""
+    if not schedule.change_driven:
+        return "direction=adaptive pushes what changed while little does; give change_driven=true, or push or pull"
+    for stage in program.stages:
+        if isinstance(stage, EdgeUpdate) or any(space == "reverse" for space, _ in reads(stage)):
+            return f"direction=adaptive: {stage.name} reads or updates edges that change; give push or pull"
+    return ""
 
 
 class OnyxPlanner:
@@ -145,10 +158,13 @@ class OnyxPlanner:
             return
         rebuilding = " || !run->rebuilding" if tracked else ""
         most: Literal["some"] | None = "some" if either else None  # they usually process all edges
-        for stage in group.edge_stages:
+        if self.choices.adaptive:
+            self._plan_owners(RebuildingPulls(kernels, either=either), group, ())
+        for stage in () if self.choices.adaptive else group.edge_stages:
             cleared = kernels.clear(stage, unless=f"run->over(){rebuilding}", either=either)
             self.draft.add(cleared, Over.VERTICES, most=most)
-        self.draft.add(kernels.scatter(group, either=either), over, lanes, most=most)
+        if not self.choices.adaptive:
+            self.draft.add(kernels.scatter(group, either=either), over, lanes, most=most)
         if tracked:
             summed = [stage for stage in group.edge_stages if kernels.sums_changes(stage)]
             for stage in summed:

@@ -113,6 +113,8 @@ class Policy:
     pull_share: float = 0.1  # in a pull, which switches to visiting all edges much earlier
     # On a GPU: of the edges; whole messages then cost no more than changes, for which two values are read.
     rebuild_share: float = 0.9
+    # With direction=adaptive: of the edges, from which a superstep pulls over all of them.
+    adaptive_share: float = 0.1
     patience: int = 2  # consecutive supersteps with so much movement before tracking pauses
     patience_with_extrema: int = 8  # if only extrema are reduced, which come in waves
 

@@ -30,8 +30,9 @@ def resolve(
     """
     schedule = directed(schedule.with_place(), program, features, graph, device, policy)
     if schedule.dense_share is None:
-        on_cpu = device.kind == "cpu"
-        share = round(following_share(graph, policy), 4) if on_cpu else policy.dense_share_cuda
+        on_cpu, adaptive = device.kind == "cpu", schedule.direction == "adaptive"
+        on_gpu = policy.adaptive_share if adaptive else policy.dense_share_cuda
+        share = round(following_share(graph, policy), 4) if on_cpu else on_gpu
         schedule = replace(schedule, dense_share=share)
     if device.kind == "cpu":
         return schedule
@@ -119,7 +120,7 @@ def default_balance(schedule: OnyxSchedule, program: Program, graph: GraphFacts,
     """
     if not schedule.feature_aware or sums_matrices(program) or schedule.edges == "streamed":
         return "warp"
-    return "edge" if schedule.direction == "push" or not small_degrees(graph, policy) else "warp"
+    return "edge" if schedule.direction != "pull" or not small_degrees(graph, policy) else "warp"
 
 
 def measured_choice(

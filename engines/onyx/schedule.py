@@ -31,8 +31,8 @@ class OnyxSchedule(EdgeOptions):
       folded on the CPU, because owners of destinations push, not owners of sources.)
     - ``direction``: *pull* gathers over in-edges. *push* scatters over out-edges, each thread into the range of
       destinations that it owns, so that no operation is atomic. The default (None) is *push* for change-driven extrema
-      along paths (BFS, SSSP), else *pull*. *adaptive*, to switch during a run, is a known value that is refused on
-      every device: switching is not implemented.
+      along paths (BFS, SSSP), else *pull*. *adaptive*, to switch during a run, is refused: it is built for GPUs
+      only.
     - ``rebuild``: in change-driven push, sums are rebuilt from all messages every ``rebuild`` supersteps, while active
       sources have nearly all edges, and before the run ends (0: never). Extrema and sums of small integers (such as the
       k-core's) have no rounding error and are not rebuilt (``harness.lowering.kept_accumulators``).
@@ -52,7 +52,11 @@ class OnyxSchedule(EdgeOptions):
     - ``fold``: as on the CPU; a pull continues with the vertex steps if one owner has all in-edges (``balance=warp``).
     - ``direction``: a *push* adds to destinations atomically, 8 or 16 bytes at once if the GPU supports it (sm_90).
       The default (None) is *pull*, but *push* for BFS and SSSP on many graphs of 1 to 33 million edges
-      (``engines.onyx.resolve.pushes_paths``).
+      (``engines.onyx.resolve.pushes_paths``). *adaptive* pushes what changed while few sources have moved. After a
+      superstep in which sources with at least ``dense_share`` of the edges have moved (by default a tenth), it pulls
+      over all edges, without atomic operations (:mod:`engines.onyx.cuda_adaptive`). The record has the direction of
+      each superstep. Both orders of the edges are in memory. Programs without a form that pushes changes, and those
+      whose edges change, are refused.
     - ``balance``: *warp* shares the edges of 32 vertices among the lanes of a warp (push), or lets teams of a warp own
       a vertex, a whole warp one of more edges, and a block a hub (pull): the thesis's balancing. *edge* cuts the edges
       into equal tiles regardless of the degrees: a hub does not delay other warps, and a pull processes 128 features
@@ -86,15 +90,15 @@ class OnyxSchedule(EdgeOptions):
     )
     fold: bool = option(True, "consecutive stages in one kernel")
     direction: Literal["pull", "push", "adaptive"] | None = option(
-        None, "push along out-edges or pull along in-edges (null: the default; adaptive: planned)",
-        planned=("adaptive",),
+        None, "push along out-edges or pull along in-edges; adaptive: either, on a GPU (null: the default)",
+        partial=("adaptive",),
     )  # fmt: skip
     rebuild: int = option(
         64, "supersteps between rebuilding sums that round (change-driven push); 0: never", within="[0, inf)"
     )
     dense_share: float | None = option(
         None,
-        "share of edges from which change-driven pull recomputes everything (null: estimated; 0.01 on a GPU)",
+        "share of edges from which change-driven pull recomputes everything, and adaptive pulls (null: chosen)",
         within="[0, 1]",
     )
     pipeline: bool | None = option(None, "GPU: search for the next edges while computing (null: the default)")
@@ -123,9 +127,3 @@ class OnyxSchedule(EdgeOptions):
             raise ScheduleError("schedule option tried is set by tune=true; leave it unset")
         if self.tune_s is not None and not self.tune:
             raise ScheduleError("schedule option tune_s has no meaning without tune=true; leave it unset")
-
-    def refusal(self) -> str:
-        """Return why no program runs under this schedule yet; empty if programs do."""
-        if self.direction == "adaptive":
-            return "direction=adaptive: the engine cannot switch directions yet; give push or pull"
-        return ""

@@ -68,7 +68,7 @@ def _options(words: Sequence[str], group: str, names: Names) -> Iterable[Option]
 def _accepted(item: Option) -> list[str]:
     if item.type.startswith("bool"):
         return ["true", "false"]
-    values = [str(value) for value in item.values if value not in item.planned]
+    values = [str(value) for value in item.values]
     return values or ([] if item.default in (None, "") else [str(item.default)])
 
 

@@ -221,7 +221,7 @@ def _documentation(described: Callable[..., Any]) -> str:
 def _values(item: Option) -> str:
     """Return the type of an option with its values or its range."""
     kind = item.type.removesuffix(" or null")
-    usable = [str(value) for value in item.values if value not in item.planned]
+    usable = [str(value) for value in item.values]
     if usable:
         return ", ".join(usable) if len(usable) <= _FEW else kind
     if kind == "bool":

@@ -84,12 +84,12 @@ def _changes(spec: EngineSpec, schedule: Mapping[str, Any], names: Collection[st
 
 def alternatives(spec: EngineSpec, schedule: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Return the other values of each option: its default, and every value of a bool or a ``Literal`` that is not
-    planned."""
+    partial."""
     hints = typing.get_type_hints(spec.schedule)
     found: dict[str, list[Any]] = {}
     for option in fields(spec.schedule):
         values = [] if option.default is MISSING else [option.default]
-        values += [value for value in _closed(hints[option.name]) if value not in option.metadata.get("planned", ())]
+        values += [value for value in _closed(hints[option.name]) if value not in option.metadata.get("partial", ())]
         found[option.name] = [value for value in dict.fromkeys(values) if value != schedule[option.name]]
     return found
 

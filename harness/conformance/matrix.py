@@ -37,7 +37,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
 def schedules(spec: EngineSpec) -> list[dict[str, Any]]:
     """Return every combination of an engine's options that select code paths.
 
-    These are bools, and options of a ``Literal`` type except for planned values. The first combination is the default;
+    These are bools, and options of a ``Literal`` type except for partial values. The first combination is the default;
     an option of a ``Literal`` type that is None by default takes its first value. Numbers, and other options that are
     None by default, keep their values.
     """
@@ -50,7 +50,7 @@ def schedules(spec: EngineSpec) -> list[dict[str, Any]]:
         for part in (hint,) if typing.get_origin(hint) is Literal else typing.get_args(hint):  # with None: a union
             if typing.get_origin(part) is Literal:
                 listed = dict.fromkeys((field.default, *typing.get_args(part)))
-                left_out = (None, *field.metadata.get("planned", ()))
+                left_out = (None, *field.metadata.get("partial", ()))
                 choices[field.name] = [value for value in listed if value not in left_out]
         assert not isinstance(hint, types.UnionType) or field.default is None, f"{spec.name}: {field.name}"
     return [dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values())]

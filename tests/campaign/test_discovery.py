@@ -100,7 +100,7 @@ def test_describe_shows_parameters_schedules_variants_and_presets(names):
     assert "  alpha        float in (0, 1)          0.85    damping factor\n" in shown
     assert "personalise  auto, uniform, vertices  auto " in shown
     assert "Langville & Meyer 2006" in shown
-    assert re.search(r"\n  direction +pull, push +null +", describe(names, "onyx"))
+    assert re.search(r"\n  direction +pull, push, adaptive +null +", describe(names, "onyx"))
     assert "variants: onyx_fa_cd," in describe(names, "onyx")
     assert "engine.change_driven  False" in describe(names, "onyx_ncd")
     assert "scale           int in [0, 31]" in describe(names, "rmat")

@@ -90,7 +90,7 @@ def test_options_left_at_null_are_not_given():
 
 @dataclass(frozen=True)
 class Several:
-    balance: Literal["warp", "edge", "later"] = option("warp", "a choice", planned=("later",))
+    balance: Literal["warp", "edge", "later"] = option("warp", "a choice", partial=("later",))
     width: Literal[1, 2] | None = option(None, "a choice or none")
     fold: bool = option(True, "a truth")
     rebuild: int = option(16, "a number")

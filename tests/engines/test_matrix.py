@@ -183,7 +183,7 @@ def test_the_table_names_the_engines_and_nothing_else():
     assert text.startswith(alone.partition("| algorithm")[0])
 
 
-def test_schedules_have_every_value_but_those_that_are_planned():
+def test_schedules_have_every_value_but_partial_ones():
     assert {options["direction"] for options in schedules(SPECS["onyx"])} == {"push", "pull"}
     assert isinstance(ask(SPECS["onyx"], {"direction": "adaptive"}, asked("pagerank", 3), CPU), No)
 

@@ -235,6 +235,20 @@ def test_a_hub_of_equal_messages(engine, options, in_turn, features, device):
     check(Row(engine, options, "pagerank", features, ("hub",)), device, more=more if in_turn else 0.0)
 
 
+ADAPTIVE = [
+    Row("onyx", {"direction": "adaptive", "balance": balance, **more}, name, features, graphs_of(name, features)[:2])
+    for name, balance in itertools.product(ALGORITHMS, ("warp", "edge"))
+    for features, more in ((1, {}), (3, {"persistent": True}), (33, {"dense_share": 0.5}))
+    if not name.startswith("belief")  # whose edges change
+]
+
+
+@gpu
+@pytest.mark.parametrize("row", ADAPTIVE, ids=label)
+def test_answers_of_a_direction_that_switches(row, device):
+    check(row, device)
+
+
 # Not marked gpu, so that ``-m gpu`` does not run it.
 @pytest.mark.full
 @pytest.mark.parametrize("features", FEATURES)

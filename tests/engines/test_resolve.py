@@ -181,7 +181,8 @@ def test_lowering_a_resolved_schedule_makes_the_same_kernels(name, algorithm):
             again = every.build(tuple(options_of(found.schedule).items()))
             assert planned(again, posed, features) == found
             compared += 1
-    assert compared or (name, algorithm.split()[0]) == ("gunrock", "belief_propagation")  # which cannot update edges
+    # Gunrock's style updates no edges, and follows no changes of vertices that values name.
+    assert compared or (name, algorithm.split()[0]) in {("gunrock", "belief_propagation"), ("gunrock", "mst")}
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

@@ -220,7 +220,9 @@ class CudaExecutor:
 
     def superstep_of(self, active: int, edges: int, dense: int) -> Superstep:
         """Return the statistics of a superstep from its record."""
-        return Superstep(active, edges, "dense" if dense else self.plan.direction)
+        if not dense:
+            return Superstep(active, edges, self.plan.direction)
+        return Superstep(active, edges, "pull" if self.plan.thresholds.pulls else "dense")
 
     def values(self, name: str, index: NDArray[np.integer[Any]] | None = None) -> NDArray[np.generic]:
         """Return a property without padding, or some rows of it."""

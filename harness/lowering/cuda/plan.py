@@ -34,12 +34,14 @@ class Thresholds:
     """When a run changes how it works. Shares are of the edges.
 
     ``dense``: share from which a frontier processes everything. ``rows``: share from which an edge update processes all
-    of them. ``rebuild``: share from which rebuilding kept sums is no more work than updating them.
+    of them. ``rebuild``: share from which rebuilding kept sums is no more work than updating them. ``pulls``: a
+    pull rebuilds them, and kept extrema too.
     """
 
     dense: float = 0.0
     rows: float = 0.5
     rebuild: float = 0.0
+    pulls: bool = False
 
 
 @dataclass(frozen=True)

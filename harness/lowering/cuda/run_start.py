@@ -24,7 +24,8 @@ def start_fields(plan: CudaPlan, graph: Graph, state: Mapping[str, NDArray[np.ge
     start["rebuild"] = plan.accumulators.rebuild_every(state)
     start["dense_edges"] = int(thresholds.dense * edges)
     start["dense_rows"] = int(max(thresholds.dense, thresholds.rows) * edges)
-    start["rebuild_edges"] = int(thresholds.rebuild * edges / sides) if plan.accumulators.rebuild else 0
+    rebuilt = int(thresholds.rebuild * edges / sides)
+    start["rebuild_edges"] = max(1, rebuilt) if thresholds.pulls else rebuilt if plan.accumulators.rebuild else 0
     if plan.tracking_policy:
         visited = _edges(plan, graph, 0), _edges(plan, graph, -1)
         start |= plan.tracking_policy.start_fields(edges, visited, cold=not state)

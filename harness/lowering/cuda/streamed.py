@@ -173,8 +173,9 @@ class WindowedCall:
             if wanted:
                 pointers = self.streamer.copy(self.names, *edges)
                 for call, parts in self.listed:
-                    if parts[number][0] < parts[number][1]:
-                        call.between(*parts[number], **pointers).start()
+                    low, high = parts[number]
+                    if low < high:
+                        call.between(low, high, **pointers).start()
                 self.call.between(first, last, **pointers).start()
                 self.streamer.release()
             elif not self.kernel.visits.alone:

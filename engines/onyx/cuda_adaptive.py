@@ -1,0 +1,62 @@
+"""Onyx on CUDA, ``direction=adaptive``: a push of changes whose accumulators are rebuilt by a pull.
+
+A superstep in which few sources have moved pushes what they send, into accumulators that the run keeps. In one in which
+many have moved, owners of vertices gather over all in-edges instead and store the same accumulators, without atomic
+operations (Beamer et al. 2012, *Direction-optimizing breadth-first search*, for any program that can push changes). The
+device decides by the edges of the sources that moved, at the end of the superstep before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from engines.onyx.cuda_kernels import OVER
+from engines.onyx.cuda_pull import PullKernels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engines.onyx.cuda_push import PushKernels
+    from harness.api import FoldGroup
+    from harness.api.cuda import CudaKernelBuilder
+
+
+class RebuildingPulls(PullKernels):
+    """Builds the kernels that rebuild accumulators in a plan that pushes changes.
+
+    ``pushes``: the kernels of the other supersteps. ``either``: these kernels also run in untracked supersteps, which
+    count their edges themselves.
+    """
+
+    def __init__(self, pushes: PushKernels, *, either: bool) -> None:
+        super().__init__(pushes.setting, pushes.choices)
+        self.pushes, self.either = pushes, either
+        self.tracking = replace(pushes.tracking, change_driven=False)
+        self.idle = ""
+
+    @property
+    def rounds(self) -> int:
+        """0: an owner's vertices are a grid apart."""
+        return 0
+
+    def _unless(self, group: FoldGroup, *, dirty_only: bool) -> str:
+        return f"{OVER} || !run->rebuilding"
+
+    def _gathering(
+        self, kernel: str, group: FoldGroup, mapped: tuple[str, str], across: str, doubled: tuple[str, ...],
+        more: Sequence[tuple[str, str]] = (),
+    ) -> CudaKernelBuilder:  # fmt: skip
+        """Return the builder of a gather that stores accumulators and flags their readers; the gather over the vertices
+        that no list has counts the edges."""
+        builder = super()._gathering(f"{kernel}_rebuilt", group, mapped, across, doubled, more)
+        for stage in group.edge_stages:
+            self.pushes.make_stale(builder, stage, "finish")
+        if not more:
+            tracked = " && !run->untracked" if self.either else ""
+            edges = f"{len(group.edge_stages)} * Count(in_offsets[last] - in_offsets[first])"
+            builder.root.line(f"if (blockIdx.x == 0 && threadIdx.x == 0{tracked}) {{")
+            builder.root.line(f"    run->edges += {edges};")
+            builder.root.line("    ++run->dense;")
+            builder.root.line("}")
+        return builder

@@ -1,0 +1,107 @@
+"""Onyx's ``direction=adaptive`` on an emulated device: pushes while little moves, pulls while much does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engines.onyx.cuda_engine import OnyxCudaEngine
+from harness.contract import No
+from harness.graph.generators import rmat
+from harness.language import trace
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from tests.emulation.device import POLICY, THREADS
+from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
+from tests.engines.programs import program_named, two_sides
+from tests.engines.test_cuda import algorithms, prepared
+
+NAMES = ("bfs", "sssp", "components", "kcore", "pagerank", "label_propagation", "hits")
+TODAY = [
+    ("bfs", "warp", False, 1), ("sssp", "edge", False, 3), ("kcore", "warp", True, 1), ("pagerank", "edge", True, 1),
+    ("pagerank", "warp", False, 3), ("components", "edge", True, 1),
+]  # fmt: skip
+ROWS = [
+    (name, balance, persistent, features)
+    for name in NAMES
+    for balance in ("warp", "edge")
+    for persistent in (False, True)
+    for features in ((1,) if name in ("components", "kcore") else (1, 3, 40))
+]
+
+
+@pytest.fixture
+def adaptive(monkeypatch, emulated):
+    """Return a function that prepares an adaptive engine, in which warps and blocks own vertices of many edges."""
+
+    def made(program, graph, features, share=None, **options):
+        lists = {"middle_edges": 2, "middle_share": 0.0, "fewest_owners": 1, "hub_edges": (6, 6)}
+        monkeypatch.setattr(OnyxCudaEngine, "policy", replace(POLICY, **lists))
+        given = {"direction": "adaptive", "dense_share": share, "block_size": THREADS, **options}
+        monkeypatch.setitem(SCHEDULES, "adaptive", ("onyx", given))
+        return prepared("adaptive", program, graph, features, emulated)
+
+    return made
+
+
+def network(name):
+    """Return the program of an algorithm and a small skewed graph."""
+    algorithm = algorithms()[name]
+    graph = algorithm.prepare_graph(rmat(scale=7, edge_factor=5, seed=4, max_weight=4))
+    return algorithm, trace(algorithm), graph
+
+
+@pytest.mark.parametrize(
+    ("name", "balance", "persistent", "features"),
+    [pytest.param(*row, marks=() if row in TODAY else (pytest.mark.full,)) for row in ROWS],
+)
+def test_answers_of_whole_runs(name, balance, persistent, features, adaptive):
+    algorithm, program, graph = network(name)
+    inputs = algorithm.inputs(graph, features)
+    engine = adaptive(program, graph, features, balance=balance, persistent=persistent)
+    run = ReferenceRun(program, graph, features)
+    for _ in range(2):
+        for one in (engine, run):
+            one.reset(inputs)
+            statistics = one.run(program.max_supersteps)
+        wanted = {result: run.values(result) for result in program.outputs}
+        found = compare(program, {result: engine.values(result) for result in program.outputs}, wanted)
+        assert found.ok, found.detail
+    engine.reset(inputs)
+    statistics = engine.run(program.max_supersteps)
+    assert {step.direction for step in statistics.supersteps} <= {"push", "pull"}
+    assert statistics.supersteps[0].direction == "pull", "everything is new"
+    engine.close()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 1.0])
+def test_supersteps_pull_from_the_share_of_the_edges_that_is_given(share, adaptive):
+    """A superstep pushes the edges of the sources that moved before it, or pulls all edges."""
+    algorithm, program, graph = network("bfs")
+    engine = adaptive(program, graph, 1, share=share, balance="warp")
+    run = ReferenceRun(program, graph, 1)
+    for one in (engine, run):
+        one.reset(algorithm.inputs(graph, 1))
+    levels, degrees, (output,) = [], graph.out_degrees, program.outputs
+    for _ in range(5):
+        before = run.values(output)[:, 0].copy()
+        run.run(1)
+        levels.append(int(degrees[run.values(output)[:, 0] != before].sum()))
+    steps = engine.run(5).supersteps
+    for moved, step in zip(levels, steps[1:], strict=False):
+        pulls = moved >= max(1, int(share * graph.num_edges))
+        assert (step.direction, step.edges) == (("pull", graph.num_edges) if pulls else ("push", moved))
+    assert engine.planned.schedule.dense_share == share
+
+
+def test_programs_that_cannot_switch_are_refused(adaptive, emulated, monkeypatch):
+    monkeypatch.setitem(SCHEDULES, "adaptive", ("onyx", {"direction": "adaptive"}))
+    answer = cuda_engine("adaptive").plan(program_named("beliefs"), two_sides().facts, 2)
+    assert isinstance(answer, No)
+    assert "reads or updates edges that change; give push or pull" in answer.reason
+    monkeypatch.setitem(SCHEDULES, "adaptive", ("onyx", {"direction": "adaptive", "change_driven": False}))
+    _, program, graph = network("pagerank")
+    answer = cuda_engine("adaptive").plan(program, graph.facts, 2)
+    assert isinstance(answer, No)
+    assert "direction=adaptive pushes what changed while little does; give change_driven=true" in answer.reason
