@@ -7,6 +7,7 @@ state between its start and its fixed point. A warm start must provide such a st
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -74,6 +75,18 @@ def _peeling(program: Program, state: str, reduction: EdgeReduce) -> OneWay | st
 
 def _is(node: Expression, space: str, name: str) -> bool:
     return node.op == "read" and tuple(node.attribute) == (space, name)
+
+
+def reaching(program: Program) -> tuple[str, float]:
+    """Return the property that a program of paths tightens, and the value of vertices that have not been reached.
+
+    These send nothing: their messages are the identity of the reduction, if other values are finite. The name is empty
+    if the program has no such property.
+    """
+    form = one_way(program)
+    if isinstance(form, str) or form.kind != "tightens" or not strictly_increasing(form.reduction.message, form.state):
+        return "", math.inf
+    return form.state, form.sign * math.inf
 
 
 def strictly_increasing(message: Expression, name: str) -> bool:

@@ -21,6 +21,7 @@ from harness.lowering.cpu.movement import MOVEMENT, Movement
 from harness.lowering.cpu.plan import CpuPlan
 from harness.lowering.cpu.run import Run, Step
 from harness.lowering.cpu.windowed_calls import WindowedCalls
+from harness.lowering.first_senders import FirstSenders
 from harness.lowering.graph_store import Structure
 
 
@@ -77,6 +78,10 @@ class CpuExecutor:
             self.memory = Memory(plan.program, store.graph, plan.layout, plan.buffers, structure, store.edges)
         with phases("compile"):
             self.movement = self._movement()
+        rules = plan.rules
+        pushes = rules.change_driven and rules.direction == "push" and rules.accumulators.extrema
+        features = plan.layout.features
+        self.first_senders = FirstSenders(plan.program, store.graph, features, keeps_extrema=pushes)
         with phases("transform"):
             self.run_state = Run(plan.rules, store, self.memory, self._calls(kernels))
             self.steps = [one.bound(self.run_state) for one in plan.passes]
@@ -97,6 +102,10 @@ class CpuExecutor:
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> None:
         """Set the whole state to the start of a run."""
         self.run_state.reset(inputs, state)
+        senders = None if state else self.first_senders.of(inputs)
+        if senders is not None:
+            self.run_state.begin_with(np.ones_like(senders), senders)
+            self.run_state.active = int(np.count_nonzero(senders))
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
         """Begin with only some vertices if the plan allows it for these: bool[V] each."""

@@ -25,6 +25,7 @@ from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.run_start import start_fields
 from harness.lowering.cuda.run_state import RunState
 from harness.lowering.cuda.windows import name_of_test
+from harness.lowering.first_senders import FirstSenders
 
 if TYPE_CHECKING:
     from harness.language.analysis import FoldGroup
@@ -48,6 +49,9 @@ class CudaExecutor:
     def __init__(self, plan: CudaPlan, store: DeviceStore, loop: Loop = queue_ahead) -> None:
         self.plan, self.store, self.loop = plan, store, loop
         self.ranges = plan.work_ranges(store)
+        pushes = plan.change_driven and plan.direction == "push" and plan.accumulators.extrema
+        features = plan.layout.features
+        self.first_senders = FirstSenders(plan.program, store.graph, features, keeps_extrema=pushes)
         for table in plan.tables:
             store.table(table)
 
@@ -143,6 +147,10 @@ class CudaExecutor:
         run.observer = policy.observer(self.state, everything=True) if policy else None
         self.state.set(frontier, **start_fields(self.plan, self.store.graph, state))
         run.done, run.settled = 0, False
+        senders = None if state else self.first_senders.of(inputs)
+        if senders is not None:
+            self._send_from(senders)
+            self.state.set(self._frontier(senders), active=int(np.count_nonzero(senders)), rebuilding=0)
         self.wait()
 
     @staticmethod
@@ -169,20 +177,31 @@ class CudaExecutor:
         for buffer in plan.buffers:
             if buffer.holds is Holds.DIRTY:
                 arrays[buffer.name][: len(stale)].set(stale)
-            elif buffer.holds is Holds.ACTIVE:
+        self._send_from(senders)
+        if plan.tracking_policy:
+            run.observer = plan.tracking_policy.observer(self.state, everything=False)
+        active = int(np.count_nonzero(stale | senders))
+        self.state.set(self._frontier(senders), active=active, rebuilding=0, may_pause=0)
+        self.wait()
+
+    def _send_from(self, senders: NDArray[np.bool_]) -> None:
+        """Make ``senders`` active and no others; everything has been propagated, nothing reduced yet."""
+        arrays, plan = self.arrays, self.plan
+        for buffer in plan.buffers:
+            if buffer.holds is Holds.ACTIVE:
                 arrays[buffer.name][: len(senders)].set(senders)
-        frontier = np.zeros((MOST_GROUPS, 2), np.int64)
-        for number, group in enumerate(plan.tracking.propagating()):
+        for group in plan.tracking.propagating():
             self._all_propagated(group)
             for stage in group.edge_stages:
                 if f"vertex_{stage.into}" in arrays:
                     arrays[f"vertex_{stage.into}"].fill(IDENTITY[stage.reducer])
-            frontier[number, : len(plan.sides)] = int(np.diff(self.store.graph.csr.offsets)[senders].sum())
-        if plan.tracking_policy:
-            run.observer = plan.tracking_policy.observer(self.state, everything=False)
-        active = int(np.count_nonzero(stale | senders))
-        self.state.set(frontier, active=active, rebuilding=0, may_pause=0)
-        self.wait()
+
+    def _frontier(self, senders: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the edges of active sources, of all propagating groups, for the first superstep of each side."""
+        frontier = np.zeros((MOST_GROUPS, 2), np.int64)
+        edges = int(self.store.graph.out_degrees[senders].sum())
+        frontier[: len(self.plan.tracking.propagating()), : len(self.plan.sides)] = edges
+        return frontier
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps.
