@@ -10,7 +10,7 @@ import difflib
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -126,13 +126,16 @@ class Transfers:
     ``visited``: bytes of the edges that kernels read, counted each time. ``moved``: bytes that were moved for them, by
     the means: *zero_copy*, read in place over the host link; *read*, from a file; *copied*, whole parts of the graph;
     *extracted*, the rows of active vertices. ``requests``: those over the host link, by their bytes. ``subgraphs``: how
-    often parts of the graph were processed, by the kind of processing.
+    often parts of the graph were processed, by the kind of processing. ``seconds``: of parts of the run, by their
+    names. ``data``: bytes of edges in each superstep, by the kind of use.
     """
 
     visited: int
     moved: Mapping[str, int]
     requests: Mapping[int, int] = field(default_factory=dict)
     subgraphs: Mapping[str, int] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
+    data: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @property
     def amplification(self) -> float | None:
@@ -143,19 +146,23 @@ class Transfers:
     def total(cls, parts: Iterable[Transfers]) -> Transfers:
         """Return the transfers of several runs together."""
         visited, moved, requests, subgraphs = 0, Counter[str](), Counter[int](), Counter[str]()
+        seconds, data = dict[str, float](), dict[str, list[int]]()
         for part in parts:
             visited += part.visited
             moved.update(part.moved)
             requests.update(part.requests)
             subgraphs.update(part.subgraphs)
-        return cls(visited, dict(moved), dict(requests), dict(subgraphs))
+            seconds |= {name: seconds.get(name, 0.0) + value for name, value in part.seconds.items()}
+            data |= {kind: [*data.get(kind, []), *steps] for kind, steps in part.data.items()}
+        return cls(visited, dict(moved), dict(requests), dict(subgraphs), seconds, data)
 
     def plain(self) -> dict[str, Any]:
         """Return the ``transfers`` field of a record."""
         return {
             "visited_bytes": self.visited, "moved_bytes": dict(self.moved), "amplification": self.amplification,
             "requests": {str(size): count for size, count in self.requests.items()},
-            "subgraphs": dict(self.subgraphs),
+            "subgraphs": dict(self.subgraphs), "seconds": dict(self.seconds),
+            "data": {kind: list(steps) for kind, steps in self.data.items()},
         }  # fmt: skip
 
 

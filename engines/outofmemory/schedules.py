@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+from engines.outofmemory.scaph.order import ORDERS
 from harness.api import EdgeOptions, ScheduleError, option
 
 ACCESS = ("naive", "merged", "aligned", "chunk", "tiled")
@@ -74,9 +75,19 @@ class ScaphSchedule(EdgeOptions):
     ``rule``: of measured values. *paper*: the useful share. *chosen*: the estimated time of reading all rows or the
     active ones, from rates that are measured on the GPU and its host when edges are uploaded, as HyTGraph chooses.
 
+    ``order``: in which subgraphs are processed. *index*: by the numbers of their vertices. *value*: those with the most
+    useful bytes first. *zigzag*: those that are still in slots first, which are not read again, and then ascending and
+    descending numbers in turn.
+
     ``rounds``: how often a subgraph of high value is processed while it is in memory, at most, with vertex steps in
     between. 1: supersteps are synchronous. With more, the engine solves whole problems, and only programs run whose
     answer does not depend on the order of messages.
+
+    ``counters``: in every superstep, the bytes of the edges of active vertices, of those that will be active later in
+    the run, and of the others (:class:`~engines.outofmemory.scaph.activity.ActivityLog`). Counting takes a part of the
+    time.
+
+    Raises ScheduleError for options that exclude each other.
     """
 
     edges: str = option(
@@ -99,11 +110,18 @@ class ScaphSchedule(EdgeOptions):
     rounds: int = option(
         1, "how often a subgraph of high value is processed while in memory, at most", within="[1, inf)"
     )
+    order: str = option(
+        "index", "subgraphs by number, by their useful bytes, or those in slots first, and then back and forth",
+        values=ORDERS,
+    )  # fmt: skip
     slots: int = option(4, "subgraphs in memory, at most", within="[2, inf)")
     extract_threads: int | None = option(
         None, "GPU: threads of the host that pack active rows (null: all)", within="[1, inf)"
     )
     access: str | None = option(None, "GPU: lanes that read the edges of a vertex (null: tiled)", values=ACCESS)
+    counters: bool | None = option(
+        None, "count the useful, potentially useful and never used bytes of every superstep (null: false)"
+    )
 
     GPU_ONLY: ClassVar[tuple[str, ...]] = ("extract_threads", "access")
 
@@ -111,6 +129,11 @@ class ScaphSchedule(EdgeOptions):
         super().__post_init__()
         if self.rule == "chosen" and self.values != "measured":
             raise ScheduleError(f"rule=chosen classifies values=measured, and not values={self.values}; omit one")
+        if self.rounds > 1 and self.counters:
+            raise ScheduleError(
+                f"counters=true counts by supersteps, and rounds={self.rounds} processes subgraphs out of step; "
+                "give rounds=1"
+            )
         if self.rounds > 1 and self.slots < 3:
             raise ScheduleError(
                 f"slots={self.slots} are taken by the subgraph that is processed and the next one; with rounds="

@@ -107,7 +107,24 @@ def checked_transfers(transfers: object) -> Transfers | None:
         _counts(f"{field}.moved", transfers.moved, str),
         _counts(f"{field}.requests", transfers.requests, int),
         _counts(f"{field}.subgraphs", transfers.subgraphs, str),
+        _seconds(f"{field}.seconds", transfers.seconds),
+        _series(f"{field}.data", transfers.data),
     )
+
+
+def _seconds(field: str, seconds: object) -> dict[str, float]:
+    if not isinstance(seconds, Mapping) or not all(isinstance(name, str) for name in seconds):
+        raise malformed(field, seconds, "a mapping of str to seconds")
+    return {name: _finite(f"{field}[{name!r}]", value, "a finite number") for name, value in seconds.items()}
+
+
+def _series(field: str, data: object) -> dict[str, list[int]]:
+    if not isinstance(data, Mapping) or not all(isinstance(name, str) for name in data):
+        raise malformed(field, data, "a mapping of str to lists of numbers")
+    for name, steps in data.items():
+        if not isinstance(steps, (list, tuple)):
+            raise malformed(f"{field}[{name!r}]", steps, "a list of numbers")
+    return {name: [checked_count(f"{field}[{name!r}]", one) for one in steps] for name, steps in data.items()}
 
 
 def _counts(field: str, counts: object, key: type) -> dict[Any, int]:

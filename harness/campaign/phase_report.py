@@ -112,7 +112,8 @@ def _schedule(schedules: Sequence[Fields]) -> Fields:
 def _transfers(transfers: Sequence[Fields]) -> Fields:
     def read(one: Fields) -> Transfers:
         requests = {int(size): count for size, count in one["requests"].items()}
-        return Transfers(one["visited_bytes"], one["moved_bytes"], requests, one["subgraphs"])
+        counts = one["visited_bytes"], one["moved_bytes"], requests, one["subgraphs"]
+        return Transfers(*counts, one["seconds"], one["data"])
 
     return Transfers.total(map(read, transfers)).plain()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -244,10 +245,12 @@ class Event(Quiet):
 
     def __init__(self, *_: object, **__: object) -> None:
         self.pending: list[Callable[[], object]] = []
+        self.recorded = 0.0
 
     def record(self, stream: Stream | None = None) -> None:
         """Note what the stream has not done yet."""
         self.pending = list(stream.pending) if stream is not None else []
+        self.recorded = time.perf_counter()
 
     def synchronize(self) -> None:
         """Do what was queued before the event on its stream."""
@@ -307,7 +310,7 @@ def cupy_of(module: type) -> types.ModuleType:
     cuda = types.SimpleNamespace(
         Stream=Stream, Event=Event, Device=EmulatedDevice, alloc_pinned_memory=bytearray, get_current_stream=Stream,
         function=types.SimpleNamespace(Module=module), runtime=Runtime(), UnownedMemory=UnownedMemory,
-        MemoryPointer=Pointer,
+        MemoryPointer=Pointer, get_elapsed_time=lambda begin, end: 1000 * (end.recorded - begin.recorded),
     )  # fmt: skip
     made = {
         "ndarray": HostArray,

@@ -199,6 +199,13 @@ class Transfers(TypedDict):
     subgraphs: Annotated[
         dict[str, int], Meta(description="how often parts of the graph were processed, by the kind of processing")
     ]
+    seconds: Annotated[
+        dict[str, float], Meta(description="seconds of parts of the run that were timed within it, by their names")
+    ]
+    data: Annotated[
+        dict[str, list[int]],
+        Meta(description="bytes of edges in each superstep, by the kind of use; empty: not counted"),
+    ]
 
 
 class Gpu(TypedDict, total=False):

@@ -20,6 +20,7 @@ _LATE: dict[str, Any] = {
     "lost_updates": None,
     "transfers": None,
 }
+_LATE_TRANSFERS: dict[str, Any] = {"seconds": {}, "data": {}}
 
 
 def upgraded(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,7 +38,10 @@ def upgraded(data: Mapping[str, Any]) -> dict[str, Any]:
             made = {**_STEPS[step](made), "schema": step + 1}
         except (KeyError, TypeError, AttributeError) as error:
             raise RecordError(f"this is not a record of version {step}: {type(error).__name__}: {error}") from error
-    return {**_LATE, **made}
+    made = {**_LATE, **made}
+    if made["transfers"] is not None:
+        made["transfers"] = {**_LATE_TRANSFERS, **made["transfers"]}
+    return made
 
 
 def _from_1(data: dict[str, Any]) -> dict[str, Any]:

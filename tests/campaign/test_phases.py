@@ -134,9 +134,11 @@ def test_a_time_is_the_sum_of_one_run_of_each_phase():
         for samples, stopped in (([1.0, 2.0, 3.0], "precise"), ([10.0, 20.0], "count"))
     ]
     transfers = [
-        {"visited_bytes": 8, "moved_bytes": {"read": 16}, "requests": {"32": 2}, "subgraphs": {"high": 0}},
-        {"visited_bytes": 8, "moved_bytes": {"read": 8, "copied": 8}, "requests": {"32": 1, "64": 1}, "subgraphs": {}},
-    ]
+        {"visited_bytes": 8, "moved_bytes": {"read": 16}, "requests": {"32": 2}, "subgraphs": {"high": 0},
+         "seconds": {"values": 0.5}, "data": {"useful": [3, 5]}},
+        {"visited_bytes": 8, "moved_bytes": {"read": 8, "copied": 8}, "requests": {"32": 1, "64": 1}, "subgraphs": {},
+         "seconds": {"values": 0.25, "queue": 1.0}, "data": {"useful": [8]}},
+    ]  # fmt: skip
     found = combined([
         {"solve": solves[0], "settled": True, "marks": ["busy"], "transfers": transfers[0], "lost_updates": None},
         {"solve": solves[1], "settled": None, "marks": ["noisy", "busy"], "transfers": transfers[1]},
@@ -146,6 +148,6 @@ def test_a_time_is_the_sum_of_one_run_of_each_phase():
     assert found["transfers"] == {
         "visited_bytes": 16, "moved_bytes": {"read": 24, "copied": 8}, "amplification": 2.0,
         "requests": {"32": 3, "64": 1},
-        "subgraphs": {"high": 0},
+        "subgraphs": {"high": 0}, "seconds": {"values": 0.75, "queue": 1.0}, "data": {"useful": [3, 5, 8]},
     }  # fmt: skip
     assert "lost_updates" not in found

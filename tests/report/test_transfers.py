@@ -21,6 +21,7 @@ def test_the_plain_form_has_bytes_and_amplification():
     assert MOVED.plain() == {
         "visited_bytes": 400, "moved_bytes": {"zero_copy": 832}, "amplification": 2.08,
         "requests": {"32": 3, "64": 0, "96": 1, "128": 5}, "subgraphs": {},
+        "seconds": {}, "data": {},
     }  # fmt: skip
     assert Transfers(0, {}).amplification is None
 
@@ -48,6 +49,9 @@ def test_statistics_with_transfers_are_checked():
         (Transfers(-1, {}), "transfers.visited"), (Transfers(1, {"read": -2}), r"transfers.moved\['read'\]"),
         (Transfers(1, {}, {"32": 1}), "transfers.requests"),
         (Transfers(1, {}, {}, {"low": 1.5}), "transfers.subgraphs"),
+        (Transfers(1, {}, seconds={"values": float("inf")}), r"transfers.seconds\['values'\]"),
+        (Transfers(1, {}, data={"useful": [1, -2]}), r"transfers.data\['useful'\]"),
+        (Transfers(1, {}, data={"useful": 3}), "a list of numbers"),
         ((1, {}), "a Transfers, or None"),
     ):  # fmt: skip
         with pytest.raises(MalformedAnswer, match=named):

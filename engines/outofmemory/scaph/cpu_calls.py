@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,11 +24,21 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Reading:
-    """How a subgraph is read. ``runs``: of edges; None: all. ``rows``: the vertices whose rows are read; None: all."""
+    """How a subgraph is read. ``runs``: of edges; None: all. ``rows``: the vertices whose rows are read; None: all.
+
+    ``useful``: bytes of the rows that a kernel needs. ``resident``: a slot has the subgraph, and nothing is read.
+    """
 
     high: bool
     runs: Array | None
     rows: Array | None
+    useful: int
+    resident: bool
+
+
+def key_of(names: Collection[str], first: int, last: int) -> Hashable:
+    """Return what identifies a subgraph in a slot: the names of its arrays, and the bounds of its edges."""
+    return tuple(sorted(names)), first, last
 
 
 class SubgraphCalls(WindowedCalls):
@@ -36,33 +47,53 @@ class SubgraphCalls(WindowedCalls):
     ``schedule``: says how subgraphs are read. ``readings``: choose that, and count what has been read.
     """
 
-    def __init__(self, *arguments: Any, schedule: ScaphSchedule, edge_bytes: int) -> None:
+    def __init__(self, *arguments: Any, schedule: ScaphSchedule, edge_bytes: int, slot_bytes: int) -> None:
         super().__init__(*arguments)
         self.schedule, self.edge_bytes = schedule, edge_bytes
         self.readings = Readings(schedule)
         self._given: Mapping[str, Array] | None = None
-        self._slots = [Slot(self._size.nbytes // schedule.slots) for _ in range(schedule.slots)]
+        self._slots = [Slot(slot_bytes) for _ in range(schedule.slots)]
+        self._held: dict[int, dict[str, Array]] = {}  # the arrays in each slot
+        self._chosen: list[Reading] = []  # of the call in progress
+        self.note: Callable[[Array], None] | None = None  # takes the rows that a synchronous superstep reads
 
-    @property
-    def slots(self) -> list[Slot]:
-        """The memory of subgraphs."""
-        return self._slots
+    def begin(
+        self, slot: int, streamed: Mapping[str, Any], num_edges: int, edges: tuple[int, int], reading: Reading
+    ) -> Future[dict[str, Array]]:
+        """Begin to read a subgraph into a slot, if the slot does not have it; return its arrays to come."""
+        self.readings.slots.put(slot, None if reading.rows is not None else key_of(streamed, *edges))
+        coming: Future[dict[str, Array]] = Future()
+        if reading.resident:
+            coming.set_result(self._held[slot])
+        else:
+            coming = self._reader.submit(self._read, slot, streamed, num_edges, *edges, reading.runs)
+        return coming
 
-    def reading(self, name: str, first: int, last: int, rows: Array, offsets: Array) -> Reading:
+    def _read(self, slot: int, *arguments: Any) -> dict[str, Array]:
+        self._held[slot] = self._slots[slot].fetch(*arguments)
+        return self._held[slot]
+
+    def reading(
+        self, name: str, streamed: Collection[str], first: int, last: int, rows: Array, offsets: Array
+    ) -> Reading:
         """Decide how kernel ``name`` gets the edges of the vertices ``first..last``, of which it needs some ``rows``.
 
-        The bytes are counted.
+        ``streamed``: the names of the arrays that it takes. The bytes are counted.
         """
-        whole = int(offsets[last] - offsets[first]) * self.edge_bytes
-        useful = useful_edges(offsets, rows) * self.edge_bytes
-        choice = self.readings.choose((name, first), useful, whole)
-        self.readings.traffic.visited += useful
-        if choice.means == "copied":
-            return Reading(choice.high, None, None)
+        readings = self.readings
+        with readings.times.part("values"):
+            edges = int(offsets[first]), int(offsets[last])
+            whole = (edges[1] - edges[0]) * self.edge_bytes
+            useful = useful_edges(offsets, rows) * self.edge_bytes
+            resident = readings.slots.of(key_of(streamed, *edges)) is not None
+            choice = readings.choose((name, first), useful, whole, resident=resident)
+        readings.traffic.visited += useful
+        if choice.whole:
+            return Reading(choice.high, None, None, useful, resident)
         runs = runs_of_rows(offsets, rows, GAP_BYTES // self.edge_bytes)
         read = int((runs[:, 1] - runs[:, 0]).sum()) * self.edge_bytes
-        self.readings.traffic.moved["extracted"] += read
-        return Reading(choice.high, runs, rows)
+        readings.traffic.moved["extracted"] += read
+        return Reading(choice.high, runs, rows, useful, resident)
 
     @contextmanager
     def holding(self, edges: Mapping[str, Array]) -> Iterator[None]:
@@ -81,6 +112,7 @@ class SubgraphCalls(WindowedCalls):
 
     def _in_windows(self, kernel: Any, parts: int, arguments: Any, streamed: Any) -> None:
         if self._given is None:
+            self._chosen = []
             super()._in_windows(kernel, parts, arguments, streamed)
         else:
             super(WindowedCalls, self).__call__(kernel.name, parts, **(arguments | dict(self._given)))
@@ -93,5 +125,31 @@ class SubgraphCalls(WindowedCalls):
         if kernel.items:
             items = arguments[kernel.items]
             rows = items[np.searchsorted(items, first) : np.searchsorted(items, last)]
-        found = self.reading(kernel.name, first, last, rows, offsets)
+        found = self.reading(kernel.name, streamed, first, last, rows, offsets)
+        self._chosen.append(found)
+        if self.note:
+            self.note(rows)
         return int(offsets[first]), int(offsets[last]), found.runs
+
+    def _fetched(
+        self, streamed: Mapping[str, Any], spans: Sequence[Any], num_edges: int
+    ) -> Iterator[tuple[int, dict[str, Array]]]:
+        """Yield the number and the arrays of each span in the order of the schedule; the next one is read meanwhile."""
+        readings, chosen = self.readings, self._chosen
+        resident = {number for number, one in enumerate(chosen) if one.resident}
+        useful = {number: one.useful for number, one in enumerate(chosen)}
+
+        def begin(number: int) -> Future[dict[str, Array]]:
+            edges = spans[number][:2]
+            slot = readings.slots.of(key_of(streamed, *edges)) if number in resident else readings.slots.choose()
+            assert slot is not None, "subgraphs in slots come first, so that none of them is overwritten"
+            return self.begin(slot, streamed, max(1, num_edges), edges, chosen[number])
+
+        coming: list[tuple[int, Future[dict[str, Array]]]] = []
+        for number in readings.order.arranged(useful, resident):
+            coming.append((number, begin(number)))
+            if len(coming) > 1:
+                before, future = coming.pop(0)
+                yield before, future.result()
+        for number, future in coming:
+            yield number, future.result()

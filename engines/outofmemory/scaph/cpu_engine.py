@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from engines.outofmemory.scaph.activity import LAST_BYTES, ActivityLog
 from engines.outofmemory.scaph.asynchronous import out_of_step
 from engines.outofmemory.scaph.cpu_calls import SubgraphCalls
 from engines.outofmemory.scaph.cpu_queue import QueueLoop
-from engines.outofmemory.scaph.traffic import Traffic
 from engines.pushbaseline.gunrock import cpu_engine as changes
 from engines.pushbaseline.schedules import GunrockSchedule
 from harness.api import No
-from harness.api.cpu import CpuEngine, CpuExecutor, LoweredProgram, Transfers
+from harness.api.cpu import CpuEngine, CpuExecutor, LoweredProgram, Structure, Transfers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +30,9 @@ class ScaphExecutor(CpuExecutor):
 
     def __init__(self, plan: CpuPlan, *arguments: Any) -> None:
         super().__init__(plan, *arguments)
+        self.log: ActivityLog | None = None
+        if plan.schedule.counters:
+            self.log = ActivityLog(self.store.structure(Structure.OUT_OFFSETS), plan.windows.edge_bytes)
         if plan.schedule.rounds > 1:
             passes = list(plan.passes)
             (advance,) = [one for one in passes if isinstance(one, changes.AdvancePass)]
@@ -37,9 +40,10 @@ class ScaphExecutor(CpuExecutor):
 
     def _calls(self, kernels: Mapping[Any, Any]) -> SubgraphCalls:
         plan = self.plan
+        edges, row = plan.windows.edges, plan.windows.edge_bytes
         self.calls = SubgraphCalls(
             kernels, self.memory, plan.rules.threads, self.store.edges, plan.windows, plan.rules.partition,
-            schedule=plan.schedule, edge_bytes=plan.windows.edge_bytes,
+            schedule=plan.schedule, edge_bytes=row, slot_bytes=min(edges, plan.rules.graph.num_edges) * row,
         )  # fmt: skip
         return self.calls
 
@@ -50,9 +54,16 @@ class ScaphExecutor(CpuExecutor):
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled, or for ``max_supersteps`` more supersteps if these are synchronous."""
-        traffic = self.calls.readings.traffic = Traffic()
+        readings = self.calls.readings
+        readings.begin()
+        first = self.run_state.superstep_index
+        if self.log:
+            log = self.log
+            log.begin()
+            self.calls.note = lambda rows: log.note(self.run_state.superstep_index - first, rows)
         statistics = super().run(max_supersteps)
-        statistics.transfers = Transfers(traffic.visited, dict(traffic.moved), subgraphs=dict(traffic.subgraphs))
+        data = self.log.data(len(statistics.supersteps)) if self.log else {}
+        statistics.transfers = Transfers(**readings.counted(), data=data)
         return statistics
 
 
@@ -94,5 +105,6 @@ def plan(
     if reason:
         return No(reason)
     of_slot = min(made.windows.edges, graph.num_edges) * made.windows.edge_bytes
-    slots = replace(made.windows, nbytes=schedule.slots * of_slot)
-    return replace(made, schedule=resolved, title="ScaphCpuEngine", windows=slots)
+    logged = LAST_BYTES * graph.num_vertices if schedule.counters else 0
+    windows = replace(made.windows, nbytes=schedule.slots * of_slot + logged)
+    return replace(made, schedule=resolved, title="ScaphCpuEngine", windows=windows)

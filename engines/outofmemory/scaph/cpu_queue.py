@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engines.outofmemory.scaph.cpu_calls import key_of
 from engines.outofmemory.scaph.extraction import useful_edges
 from engines.outofmemory.scaph.queued import MOST_SUPERSTEPS, QueuedSuperstep
 from harness.api import EngineFailure, RunStatistics
-from harness.api.cpu import Slot, Structure, windows
+from harness.api.cpu import Structure, windows
 
 if TYPE_CHECKING:
     from engines.outofmemory.scaph.cpu_calls import Reading, SubgraphCalls
@@ -41,7 +42,6 @@ class QueueLoop:
 
     def __init__(self, advance: AdvancePass, position: int, calls: SubgraphCalls, most_edges: int) -> None:
         self.advance, self.position, self.calls, self.most_edges = advance, position, calls, most_edges
-        self.reader = ThreadPoolExecutor(1, thread_name_prefix="subgraphs")
 
     def __call__(self, run: Run, steps: Sequence[Step], movement: object, max_supersteps: int) -> RunStatistics:
         """Run until settled. Raises EngineFailure if that takes more than MOST_SUPERSTEPS."""
@@ -62,12 +62,12 @@ class QueueLoop:
         return statistics
 
 
-class CpuSuperstep(QueuedSuperstep[Slot]):
+class CpuSuperstep(QueuedSuperstep):
     """One superstep of a run on the CPU."""
 
     def __init__(self, loop: QueueLoop, run: Run, others: Sequence[Step]) -> None:
         self.loop, self.run, self.others, self.calls = loop, run, others, loop.calls
-        super().__init__(self.calls.schedule.rounds, self.calls.slots, self.calls.readings.traffic)
+        super().__init__(self.calls.schedule.rounds, self.calls.readings)
         self.offsets = run.store.structure(Structure.OUT_OFFSETS)
         self.bounds = windows(self.offsets, 0, len(self.offsets) - 1, loop.most_edges)
         self.name = f"{loop.advance.name}_changes"
@@ -76,21 +76,32 @@ class CpuSuperstep(QueuedSuperstep[Slot]):
         self.streamed = self.calls.streamed_of(self.name)
         self.coming: dict[int, Loaded] = {}
 
-    def pending(self) -> list[int]:
-        """Return the subgraphs that have active vertices at the beginning."""
-        return [number for number in range(len(self.bounds)) if self.active(number)]
+    def pending(self) -> dict[int, int]:
+        """Return the subgraphs that have active vertices at the beginning, with their useful edges in bytes."""
+        found = [number for number in range(len(self.bounds)) if self.active(number)]
+        edge_bytes = self.calls.edge_bytes if self.readings.order.kind == "value" else 0  # others need no bytes
+        return {n: edge_bytes and edge_bytes * useful_edges(self.offsets, self.rows(n)) for n in found}
+
+    def key(self, number: int) -> Hashable:
+        """Return what identifies a subgraph in a slot."""
+        return key_of(self.streamed, *self.edges(number))
+
+    def edges(self, number: int) -> tuple[int, int]:
+        """Return the bounds of the edges of a subgraph."""
+        first, last = self.bounds[number]
+        return int(self.offsets[first]), int(self.offsets[last])
 
     def active(self, number: int) -> bool:
         """Return whether a subgraph has active vertices now."""
         first, last = self.bounds[number]
         return bool(self.flags[first:last].any())
 
-    def fetch(self, number: int, slot: Slot) -> bool:
-        """Begin to read a subgraph into a slot; return whether its value is high."""
-        first, last = self.bounds[number]
-        reading = self.calls.reading(self.name, first, last, self.rows(number), self.offsets)
-        edges = int(self.offsets[first]), int(self.offsets[last])
-        coming = self.loop.reader.submit(slot.fetch, self.streamed, int(self.offsets[-1]), *edges, reading.runs)
+    def fetch(self, number: int, slot: int) -> bool:
+        """Begin to read a subgraph into a slot, unless the slot has it; return whether its value is high."""
+        reading = self.calls.reading(
+            self.name, self.streamed, *self.bounds[number], self.rows(number), self.offsets
+        )  # fmt: skip
+        coming = self.calls.begin(slot, self.streamed, int(self.offsets[-1]), self.edges(number), reading)
         self.coming[number] = Loaded(reading, coming)
         return reading.high
 
@@ -99,7 +110,7 @@ class CpuSuperstep(QueuedSuperstep[Slot]):
         first, last = self.bounds[number]
         return first + np.flatnonzero(self.flags[first:last])
 
-    def push(self, number: int, slot: Slot, *, again: bool) -> None:
+    def push(self, number: int, slot: int, *, again: bool) -> None:
         """Push from the active vertices of a subgraph, and step the vertices that were reached."""
         run, (first, last), loaded = self.run, self.bounds[number], self.coming[number]
         rows = None if again else loaded.reading.rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from engines.outofmemory.scaph.activity import ActivityLog
 from engines.outofmemory.scaph.cuda_plan import probes_in_place
 from engines.outofmemory.scaph.cuda_queue import solve
 from engines.outofmemory.scaph.cuda_rates import ADJACENT, measured_rates
@@ -11,7 +12,6 @@ from engines.outofmemory.scaph.cuda_subgraphs import SubgraphStreamer
 from engines.outofmemory.scaph.cuda_unpacking import BYTES, HOLD, LATE, RESTORE, WORDS
 from engines.outofmemory.scaph.queued import MOST_SUPERSTEPS
 from engines.outofmemory.scaph.reading import Readings
-from engines.outofmemory.scaph.traffic import Traffic
 from harness.api import RunStatistics
 from harness.api.cuda import CudaExecutor, Transfers
 
@@ -30,6 +30,7 @@ class ScaphCudaExecutor(CudaExecutor):
         super().__init__(plan, *arguments)
         self.readings = Readings(plan.schedule)
         self.packer: Packer | None = None
+        self.log: ActivityLog | None = None
         if plan.windows.stagings:
             from engines.outofmemory.scaph.packing import Packer  # loads the compiler
 
@@ -56,6 +57,9 @@ class ScaphCudaExecutor(CudaExecutor):
             self.plan, self.store, self.functions, arrays, self.readings, self.packer,
             int(self.attributes["MultiProcessorCount"]),
         )  # fmt: skip
+        if self.plan.schedule.counters:
+            log = self.log = ActivityLog(self.store.graph.csr.offsets, self.streamer.edge_bytes)
+            self.streamer.note = lambda rows: log.note(self.streamer.supersteps, rows)
         if self.plan.schedule.rule == "chosen":
             self.readings.chosen_by(measured_rates(self.streamer, self.readings.low))
         return self.streamer
@@ -67,9 +71,13 @@ class ScaphCudaExecutor(CudaExecutor):
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled, or for ``max_supersteps`` more supersteps if these are synchronous."""
-        traffic = self.readings.traffic = Traffic()
+        self.readings.begin()
+        if self.log:
+            self.log.begin()
+            self.streamer.supersteps = -1
         statistics = super().run(max_supersteps) if self.plan.schedule.rounds == 1 else self._solve()
-        statistics.transfers = Transfers(traffic.visited, dict(traffic.moved), subgraphs=dict(traffic.subgraphs))
+        data = self.log.data(len(statistics.supersteps)) if self.log else {}
+        statistics.transfers = Transfers(**self.readings.counted(), data=data)
         return statistics
 
     def _solve(self) -> RunStatistics:

@@ -46,6 +46,8 @@ def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features:
     made = draft.finish(resolved, FOLDER, Thresholds(rebuild=REBUILD_SHARE))
     if isinstance(made, No):
         return made
+    if resolved.counters:
+        made = replace(made, windows=replace(made.windows, extra_host_bytes=facts.num_vertices))
     if probes_in_place(resolved):
         return replace(made, source=made.source + IN_PLACE)
     if not (extracts(resolved) and made.windows.edges):

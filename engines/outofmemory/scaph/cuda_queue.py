@@ -11,7 +11,7 @@ from engines.outofmemory.scaph.queued import MOST_SUPERSTEPS, QueuedSuperstep
 from harness.api import EngineFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from engines.outofmemory.scaph.cuda_subgraphs import Counts, Packed, SubgraphStreamer
     from engines.outofmemory.scaph.reading import Choice
@@ -60,7 +60,7 @@ def solve(run: CudaRun, plan: CudaPlan, streamer: SubgraphStreamer) -> None:
         number += 1
 
 
-class CudaSuperstep(QueuedSuperstep[int]):
+class CudaSuperstep(QueuedSuperstep):
     """One superstep of a run on a CUDA device; slots are numbers. ``launches``: kernels queued so far.
 
     All subgraphs are counted when one of them may be processed again. What is read next, while that is processed, is
@@ -68,16 +68,21 @@ class CudaSuperstep(QueuedSuperstep[int]):
     """
 
     def __init__(self, calls: Calls, streamer: SubgraphStreamer, rounds: int) -> None:
-        super().__init__(rounds, range(len(streamer.slots)), streamer.readings.traffic)
+        super().__init__(rounds, streamer.readings)
         self.calls, self.streamer, self.launches = calls, streamer, 0
         self._counts: list[Counts] = []
         self._current = False  # nothing has been processed since the count
         self._chosen: dict[int, Choice] = {}
         self._packed: dict[int, Packed] = {}
 
-    def pending(self) -> list[int]:
-        """Return the subgraphs that have active vertices at the beginning."""
-        return [number for number in range(len(self.calls.push.parts)) if self.active(number)]
+    def pending(self) -> dict[int, int]:
+        """Return the subgraphs that have active vertices at the beginning, with their useful bytes."""
+        push = self.calls.push
+        return {n: push.edge_bytes * self._counts[n][1] for n in range(len(push.parts)) if self.active(n)}
+
+    def key(self, number: int) -> Hashable:
+        """Return what identifies a subgraph in a slot."""
+        return self.calls.push.key(number)
 
     def active(self, number: int) -> bool:
         """Return whether a subgraph has active vertices now."""
@@ -87,9 +92,10 @@ class CudaSuperstep(QueuedSuperstep[int]):
         return self._counts[number][0] > 0
 
     def fetch(self, number: int, slot: int) -> bool:
-        """Begin to bring a subgraph to a slot; return whether its value is high."""
+        """Begin to bring a subgraph to a slot, unless the slot has it; return whether its value is high."""
         push, counts = self.calls.push, self._counts
         choice = self._chosen[number] = push.choose(number, counts[number])
+        self.slots.put(slot, push.key(number) if choice.whole else None)
         if choice.means == "copied":
             self.streamer.fill(slot, push.names, *push.edges(number))
         elif choice.means == "extracted":
@@ -100,12 +106,12 @@ class CudaSuperstep(QueuedSuperstep[int]):
     def push(self, number: int, slot: int, *, again: bool) -> None:
         """Push from the active vertices of a subgraph, and step the vertices that were reached."""
         calls, streamer, means = self.calls, self.streamer, self._chosen[number].means
-        packed = self._packed.pop(number, None)
+        whole, packed = self._chosen[number].whole, self._packed.pop(number, None)
         held = (streamer.arrays[calls.push.kernel.visits.flags], streamer.arrays.get(LATE))
         if packed:
             streamer.unpack(packed, slot)
             streamer.over_packed(HOLD, packed, *held)
-        elif means == "copied" and not again:
+        elif whole and not again:
             streamer.wait_for(slot)
         calls.push.between(number, None if means == "zero_copy" else slot).start()
         calls.sent.between(*calls.push.parts[number]).start()

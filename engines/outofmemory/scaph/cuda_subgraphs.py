@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from engines.outofmemory.scaph.cuda_unpacking import BYTES, WORDS
 from engines.outofmemory.scaph.extraction import TABLE_BYTES, groups_of
+from engines.outofmemory.scaph.part_times import DeviceTime
 from harness.api.cuda import PinnedMemory, Streamer, aligned, name_of_test, on_host, windows
 
 if TYPE_CHECKING:
     from engines.outofmemory.scaph.packing import Packer
     from engines.outofmemory.scaph.reading import Choice, Readings
-    from harness.api.cuda import Bounds, Call
+    from harness.api.cuda import Bounds, Call, Replay
 
 Array = NDArray[Any]
 Counts: TypeAlias = tuple[int, int, int]  # active vertices, the edges of their rows, the sectors with these
@@ -25,7 +26,7 @@ SECTOR = 32  # bytes
 BLOCKS = 16  # of a multiprocessor, for kernels that go over the vertices of subgraphs
 MOST_BLOCKS = 2048  # of kernels over packed rows: about as many
 MOST_ROWS_OF_BLOCKS = 65_535  # of a grid
-ORDER = ("copied", "extracted", "zero_copy")  # the host packs while whole subgraphs are copied
+ORDER = ("resident", "copied", "extracted", "zero_copy")  # the host packs while whole subgraphs are copied
 
 
 class Staging:
@@ -66,10 +67,21 @@ class SubgraphStreamer(Streamer):
         super().__init__(plan, store, functions, arrays)
         self.readings, self.packer, self.multiprocessors = readings, packer, multiprocessors
         self.stagings = [Staging(plan.windows.staging_bytes) for _ in range(plan.windows.stagings)]
-        flags = PinnedMemory(plan.windows.extra_host_bytes) if self.stagings else None
+        flags = PinnedMemory(plan.windows.extra_host_bytes) if plan.windows.extra_host_bytes else None
         self._flags_owner = flags
         self.flags: Array = flags.host.view(np.bool_) if flags else np.zeros(0, np.bool_)
         self._packed = 0
+        self.note: Callable[[Array], None] | None = None  # takes the rows that a synchronous superstep reads
+        self.supersteps = -1  # queued since a run began, less one
+
+    @property
+    def edge_bytes(self) -> int:
+        """Bytes of an edge in all arrays."""
+        return sum(self.rows.values())
+
+    def replay(self, calls: Sequence[Call]) -> Replay:
+        """Return the calls of a superstep, which are counted."""
+        return CountedSuperstep(self, super().replay(calls))
 
     def windowed(self, call: Call, listed: Sequence[Call] = ()) -> SubgraphCall:
         """Return a call of a kernel that reads edges, prepared to run by subgraphs."""
@@ -89,10 +101,25 @@ class SubgraphStreamer(Streamer):
         """
         import cupy
 
-        assert self.packer is not None
-        staging, (first, last) = self.stagings[self._packed % len(self.stagings)], vertices
+        staging = self.stagings[self._packed % len(self.stagings)]
         self._packed += 1
         staging.copied.synchronize()
+        with self.readings.times.part("packing"):
+            packed, end = self._pack(staging, names, vertices, offsets, flags)
+        self.stream.wait_event(staging.unpacked)
+        cupy.cuda.runtime.memcpyAsync(
+            int(staging.device.data.ptr), staging.host.pointer, end, cupy.cuda.runtime.memcpyHostToDevice,
+            self.stream.ptr,
+        )  # fmt: skip
+        staging.copied.record(self.stream)
+        return packed
+
+    def _pack(
+        self, staging: Staging, names: Sequence[str], vertices: Bounds, offsets: Array, flags: Array
+    ) -> tuple[Packed, int]:
+        """Pack rows into a buffer of the host; return them, and where they end in it."""
+        assert self.packer is not None
+        first, last = vertices
         groups, room = groups_of(last - first), staging.host.host
         table = room[: TABLE_BYTES * groups].view(np.uint32).reshape(groups, 2)
         edges = self.packer.mark(flags, offsets, first, table)
@@ -104,14 +131,8 @@ class SubgraphStreamer(Streamer):
             self.packer.copy(table, offsets, first, edges, width, source, packed)
             places[name] = at, width
             at += aligned(size)
-        self.stream.wait_event(staging.unpacked)
-        cupy.cuda.runtime.memcpyAsync(
-            int(staging.device.data.ptr), staging.host.pointer, at, cupy.cuda.runtime.memcpyHostToDevice,
-            self.stream.ptr,
-        )  # fmt: skip
-        staging.copied.record(self.stream)
         self.readings.traffic.moved["extracted"] += table.nbytes + edges * sum(self.rows[name] for name in names)
-        return Packed(staging, places, vertices, (int(offsets[first]), int(offsets[last])))
+        return Packed(staging, places, vertices, (int(offsets[first]), int(offsets[last]))), at
 
     def unpack(self, packed: Packed, number: int) -> None:
         """Queue the kernels that move packed rows to their places in a slot; the current stream waits for the copy."""
@@ -139,6 +160,19 @@ class SubgraphStreamer(Streamer):
         packed.staging.unpacked.record(cupy.cuda.get_current_stream())
 
 
+@dataclass
+class CountedSuperstep:
+    """The calls of a superstep, and the streamer that counts how often they are queued."""
+
+    streamer: SubgraphStreamer
+    calls: Replay
+
+    def launch(self) -> None:
+        """Queue the calls."""
+        self.streamer.supersteps += 1
+        self.calls.launch()
+
+
 class SubgraphCall:
     """A call of a kernel that runs by subgraphs, each a range of vertices in ``parts``."""
 
@@ -153,22 +187,34 @@ class SubgraphCall:
         self.parts = windows(self.offsets, *call.bounds, streamer.plan.windows.edges)
         self.ends = cupy.asarray(np.array([call.bounds[0], *(last for _, last in self.parts)], np.uint32))
         self.found = cupy.zeros(3 * max(1, len(self.parts)), np.int64)
+        times = streamer.readings.times
+        self.counting, self.fetching = DeviceTime(times, "values"), DeviceTime(times, "flags")
 
     def start(self) -> None:
         """Count what is needed of every subgraph, and run the kernel for each that has active vertices."""
-        chosen: list[tuple[int, Choice]] = []
-        counts = self.counts()
+        chosen: dict[int, Choice] = {}
+        counts, readings = self.counts(), self.streamer.readings
         for number, (active, edges, _) in enumerate(counts):
             if active:
                 choice = self.choose(number, counts[number])
-                self.streamer.readings.traffic.visited += edges * self.edge_bytes
-                if edges or choice.means == "copied":
-                    chosen.append((number, choice))
-        flags = self.flags([number for number, choice in chosen if choice.means == "extracted"], counts)
+                readings.traffic.visited += edges * self.edge_bytes
+                if edges or choice.whole:
+                    chosen[number] = choice
+        if self.streamer.note:
+            self._note(self.streamer.note, counts)
+        flags = self.flags([number for number, choice in chosen.items() if choice.means == "extracted"], counts)
+        resident = {number for number, choice in chosen.items() if choice.means == "resident"}
+        arranged = readings.order.arranged({number: counts[number][1] for number in chosen}, resident)
         for means in ORDER:
-            for number, choice in chosen:
-                if choice.means == means:
+            for number in arranged:
+                if chosen[number].means == means:
                     self._process(number, means, flags.get(number))
+
+    def _note(self, note: Callable[[Array], None], counts: Sequence[Counts]) -> None:
+        """Note the vertices whose edges are read."""
+        numbers = [number for number, (active, _, _) in enumerate(counts) if active]
+        for number, flags in self.flags(numbers, counts).items():
+            note(self.parts[number][0] + np.flatnonzero(flags))
 
     def counts(self) -> list[Counts]:
         """Return the counts of each subgraph. The stream is waited for."""
@@ -184,8 +230,9 @@ class SubgraphCall:
         rows = min(count, MOST_ROWS_OF_BLOCKS)
         longest = max(last - first for first, last in self.parts)
         blocks = max(1, min(-(-longest // call.threads), call.multiprocessors * BLOCKS // rows))
-        self.streamer.functions[name_of_test(self.kernel)]((blocks, rows), (call.threads,), arguments)
-        found = self.found.get().reshape(-1, 3)[:count]
+        with self.counting.measured():
+            self.streamer.functions[name_of_test(self.kernel)]((blocks, rows), (call.threads,), arguments)
+            found = self.found.get().reshape(-1, 3)[:count]
         return [(int(active), int(edges), int(sectors)) for active, edges, sectors in found]
 
     def choose(self, number: int, counts: Counts) -> Choice:
@@ -194,7 +241,9 @@ class SubgraphCall:
         whole, useful = int(self.offsets[last] - self.offsets[first]) * self.edge_bytes, edges * self.edge_bytes
         in_place = SECTOR * sectors
         read = in_place if readings.low == "zero_copy" else useful + TABLE_BYTES * groups_of(last - first)
-        choice = readings.choose((self.kernel.name, first), useful, whole, read)
+        with readings.times.part("values"):
+            resident = readings.slots.of(self.key(number)) is not None
+            choice = readings.choose((self.kernel.name, first), useful, whole, read, resident=resident)
         if choice.means == "zero_copy":
             readings.traffic.moved["zero_copy"] += in_place
         return choice
@@ -208,11 +257,16 @@ class SubgraphCall:
         partly = [part for number, part in parts.items() if counts[number][0] < part[1] - part[0]]
         if partly:
             low, high = partly[0][0], partly[-1][1]
-            self.call.arguments[self.kernel.visits.flags][low:high].get(out=self.streamer.flags[low:high])
+            with self.fetching.measured():
+                self.call.arguments[self.kernel.visits.flags][low:high].get(out=self.streamer.flags[low:high])
         return {
             number: self.streamer.flags[first:last] if (first, last) in partly else np.ones(last - first, np.bool_)
             for number, (first, last) in parts.items()
         }
+
+    def key(self, number: int) -> Hashable:
+        """Return what identifies a subgraph in a slot: its arrays and the bounds of its edges."""
+        return tuple(self.names), *self.edges(number)
 
     def edges(self, number: int) -> Bounds:
         """Return the bounds of the edges of a subgraph."""
@@ -226,14 +280,19 @@ class SubgraphCall:
 
     def _process(self, number: int, means: str, flags: Array | None) -> None:
         """Read a subgraph and run the kernel for its vertices."""
-        streamer = self.streamer
-        slot = streamer.turn % len(streamer.slots)
+        streamer, slots, key = self.streamer, self.streamer.readings.slots, self.key(number)
         if means == "zero_copy":
             self.between(number, None).start()
             return
-        if flags is None:
-            streamer.copy(self.names, *self.edges(number))
-        else:
+        held = slots.of(key) if means == "resident" else None
+        slot = slots.choose() if held is None else held
+        slots.put(slot, None if means == "extracted" else key)
+        if means == "extracted":
+            assert flags is not None
             streamer.unpack(streamer.pack(self.names, self.parts[number], self.offsets, flags), slot)
+        else:
+            if means == "copied":
+                streamer.fill(slot, self.names, *self.edges(number))
+            streamer.wait_for(slot)
         self.between(number, slot).start()
-        streamer.release()
+        streamer.free(slot)

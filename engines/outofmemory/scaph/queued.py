@@ -3,57 +3,69 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
 from engines.outofmemory.scaph.levels import LevelQueue
 
 if TYPE_CHECKING:
-    from engines.outofmemory.scaph.traffic import Traffic
+    from engines.outofmemory.scaph.reading import Readings
 
 MOST_SUPERSTEPS = 1_000_000
-Slot = TypeVar("Slot")
 
 
-class QueuedSuperstep(ABC, Generic[Slot]):
+class QueuedSuperstep(ABC):
     """One superstep: every subgraph with active vertices is read once.
 
     While the next subgraph is read, one of those in memory is processed again: the queue decides which
     (:class:`LevelQueue`). No decision depends on the time that a read takes, so that equal runs are equal.
 
-    ``slots``: the memory of subgraphs, each of which holds one. ``traffic``: what is counted.
+    ``readings``: choose how subgraphs are read, and in which order; they know what is in the slots, each of which holds
+    one subgraph.
     """
 
-    def __init__(self, rounds: int, slots: Iterable[Slot], traffic: Traffic) -> None:
-        self.queue, self.free, self.traffic = LevelQueue(rounds), list(slots), traffic
-        self._loaded: dict[int, tuple[Slot, bool]] = {}  # with the value of each subgraph
+    def __init__(self, rounds: int, readings: Readings) -> None:
+        self.queue, self.readings = LevelQueue(rounds), readings
+        self.traffic, self.slots, self.times = readings.traffic, readings.slots, readings.times
+        self.free = set(range(self.slots.count))
+        self._loaded: dict[int, tuple[int, bool]] = {}  # the slot and the value of each subgraph
 
     @abstractmethod
-    def pending(self) -> list[int]:
-        """Return the subgraphs that have active vertices at the beginning."""
+    def pending(self) -> dict[int, int]:
+        """Return the subgraphs that have active vertices at the beginning, with their useful bytes."""
+
+    @abstractmethod
+    def key(self, number: int) -> Hashable:
+        """Return what identifies a subgraph in a slot."""
 
     @abstractmethod
     def active(self, number: int) -> bool:
         """Return whether a subgraph in memory has active vertices now."""
 
     @abstractmethod
-    def fetch(self, number: int, slot: Slot) -> bool:
-        """Begin to read a subgraph into a slot; return whether its value is high."""
+    def fetch(self, number: int, slot: int) -> bool:
+        """Begin to read a subgraph into a slot, unless the slot has it; return whether its value is high."""
 
     @abstractmethod
-    def push(self, number: int, slot: Slot, *, again: bool) -> None:
+    def push(self, number: int, slot: int, *, again: bool) -> None:
         """Push from the active vertices of a subgraph, once it has been read, and step the vertices that were reached.
 
         ``again``: it has been processed before in this superstep. Otherwise only what was read may be used.
         """
 
-    def released(self, slot: Slot) -> None:
+    def released(self, slot: int) -> None:
         """Take note that a slot will be used for another subgraph; by default do nothing."""
         return
 
     def process(self) -> None:
-        """Read and process the subgraphs in the order of their vertices; then process those that stay in memory."""
-        pending = self.pending()
+        """Read and process the subgraphs in their order; then process those that stay in memory."""
+        with self.times.part("queue"):
+            self._process()
+
+    def _process(self) -> None:
+        with self.times.part(""):
+            useful = self.pending()
+        pending = self.readings.order.arranged(useful, {n for n in useful if self.slots.of(self.key(n)) is not None})
         for at, number in enumerate(pending):
             if at == 0:
                 self._load(number)
@@ -61,7 +73,8 @@ class QueuedSuperstep(ABC, Generic[Slot]):
                 self._load(pending[at + 1])
             self.queue.enter(number)
             self.queue.take()
-            self.push(number, self._loaded[number][0], again=False)
+            with self.times.part(""):
+                self.push(number, self._loaded[number][0], again=False)
             self._leave(number, 1)
             self._again()
         while len(self.queue):
@@ -73,14 +86,17 @@ class QueuedSuperstep(ABC, Generic[Slot]):
             evicted = self.queue.evict()
             assert evicted is not None, "two slots are not in the queue"
             self._release(evicted)
-        slot = self.free.pop()
-        self._loaded[number] = slot, self.fetch(number, slot)
+        held = self.slots.of(self.key(number))
+        slot = self.slots.choose(self.free) if held is None else held
+        self.free.remove(slot)
+        with self.times.part(""):
+            self._loaded[number] = slot, self.fetch(number, slot)
 
     def _release(self, number: int) -> None:
         """Free the slot of a subgraph."""
         slot, _ = self._loaded.pop(number)
         self.released(slot)
-        self.free.append(slot)
+        self.free.add(slot)
 
     def _leave(self, number: int, level: int) -> None:
         """Move a subgraph that was processed at a level to the next one, or out of memory."""
@@ -93,9 +109,12 @@ class QueuedSuperstep(ABC, Generic[Slot]):
         if found is None:
             return
         number, level = found
-        if self.active(number):
+        with self.times.part(""):
+            active = self.active(number)
+        if active:
             self.traffic.subgraphs["again"] += 1
-            self.push(number, self._loaded[number][0], again=True)
+            with self.times.part(""):
+                self.push(number, self._loaded[number][0], again=True)
             self._leave(number, level)
         elif last:
             self._release(number)

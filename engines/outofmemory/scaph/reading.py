@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from engines.outofmemory.scaph.order import Order, SlotTable
+from engines.outofmemory.scaph.part_times import PartTimes
 from engines.outofmemory.scaph.traffic import Traffic
 from engines.outofmemory.scaph.values import LeastTime, Rates, Rule, Values
 
@@ -17,39 +19,73 @@ MEANS = {"extract": "extracted", "stream": "copied", "zero_copy": "zero_copy"}  
 
 @dataclass(frozen=True)
 class Choice:
-    """How a subgraph is read. ``high``: its value is. ``means``: *copied* whole, *extracted*, or *zero_copy*."""
+    """How a subgraph is read. ``high``: its value is. ``means``: *copied* whole, *extracted*, *zero_copy*, or not at
+    all since it is *resident* in a slot.
+    """
 
     high: bool
     means: str
 
+    @property
+    def whole(self) -> bool:
+        """Return whether all rows of the subgraph are in its slot."""
+        return self.means in ("copied", "resident")
+
 
 class Readings:
-    """Choose how subgraphs are read. ``traffic``: what has been read; others may replace it. ``rates``: by which
-    subgraphs are classified; None: by their useful share."""
+    """Choose how subgraphs are read. ``traffic``: what has been read since :meth:`begin`. ``rates``: by which
+    subgraphs are classified; None: by their useful share. ``times``: seconds of parts of the run. ``order``: of
+    subgraphs. ``slots``: what is in them.
+    """
 
     def __init__(self, schedule: ScaphSchedule) -> None:
         fixed = "" if schedule.values == "measured" else schedule.values
         self.low = MEANS[schedule.low]
         self.rates: Rates | None = None
         self._values = Values(Rule(schedule.alpha, schedule.beta, fixed))
+        self.order = Order(schedule.order)
+        self.slots = SlotTable(schedule.slots, keeps=schedule.order == "zigzag")
+        self.times = PartTimes()
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from zero."""
         self.traffic = Traffic()
+        self.times.seconds.clear()
+        if self.slots.keeps:
+            self.traffic.subgraphs["resident"] = 0
 
     def reset(self) -> None:
-        """Forget values: a run begins."""
+        """Forget values and what is in the slots: a run begins."""
         self._values.reset()
+        self.order.reset()
+        self.slots.forget()
+
+    def counted(self) -> dict[str, Any]:
+        """Return what has been read since :meth:`begin`, by the names of the fields of ``Transfers``."""
+        traffic = self.traffic
+        return {
+            "visited": traffic.visited, "moved": dict(traffic.moved), "subgraphs": dict(traffic.subgraphs),
+            "seconds": dict(self.times.seconds),
+        }  # fmt: skip
 
     def chosen_by(self, rates: Rates) -> None:
         """Classify subgraphs by the time that reading them takes from now on."""
         self.rates = rates
         self._values = Values(LeastTime(rates))
 
-    def choose(self, subgraph: Hashable, useful: int, whole: int, read: int | None = None) -> Choice:
+    def choose(
+        self, subgraph: Hashable, useful: int, whole: int, read: int | None = None, *, resident: bool = False
+    ) -> Choice:
         """Return how a subgraph of ``whole`` bytes is read, of which some are ``useful``.
 
-        ``read``: the bytes that are read if its value is low; None: the useful ones. The subgraph is counted, and so
-        are its bytes if it is read whole.
+        ``read``: the bytes that are read if its value is low; None: the useful ones. ``resident``: a slot has it. The
+        subgraph is counted, and so are its bytes if it is read whole.
         """
         high = self._values.high(subgraph, useful if self.rates is None or read is None else read, whole)
+        if resident:
+            self.traffic.subgraphs["resident"] += 1
+            return Choice(high, "resident")
         means = "copied" if high else self.low
         self.traffic.subgraphs["high" if high else "low"] += 1
         if means == "copied":

@@ -92,7 +92,7 @@ class WindowedCalls(Calls):
         counts = arguments.get("counts", np.zeros(0, np.int64))
         total = np.zeros_like(counts)
         spans = [self._span(kernel, arguments, streamed, first, last) for first, last, _ in wanted]
-        for number, edges in enumerate(self._fetched(streamed, spans, int(offsets[-1]))):
+        for number, edges in self._fetched(streamed, spans, int(offsets[-1])):
             changed = wanted[number][2]
             counts[:] = 0
             of_window = len(changed["bounds"]) - 1 if "bounds" in changed else parts
@@ -110,8 +110,8 @@ class WindowedCalls(Calls):
 
     def _fetched(
         self, streamed: Mapping[str, StreamedArray], spans: Sequence[Span], num_edges: int
-    ) -> Iterator[dict[str, Array]]:
-        """Yield the arrays of each span of edges; they are valid until the next ones are requested."""
+    ) -> Iterator[tuple[int, dict[str, Array]]]:
+        """Yield the number and the arrays of each span of edges; these are valid until the next ones are requested."""
 
         def fetch(number: int) -> Future[dict[str, Array]]:
             slot = self._slots[number % IN_MEMORY]
@@ -122,7 +122,7 @@ class WindowedCalls(Calls):
             assert coming is not None
             found = coming.result()
             coming = fetch(number + 1) if number + 1 < len(spans) else None
-            yield found
+            yield number, found
 
     def _wanted(
         self, kernel: Kernel, parts: int, arguments: Arguments, offsets: Array

@@ -1,0 +1,50 @@
+"""The useful, potentially useful and never used bytes of every superstep (Zheng et al. 2020, characterization of data).
+
+UD are the bytes of the rows that are read in a superstep, PUD those of other rows that are read later in the run, and
+NUD the remaining ones. The latter two need the future, so they are computed once the run has ended.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+LAST_BYTES = 4  # of a vertex: the last superstep in which its row was read
+KINDS = ("useful", "potentially useful", "never used")
+
+
+class ActivityLog:
+    """The last superstep of a run in which each row was read. ``offsets``: int[V + 1]; ``edge_bytes``: of an edge."""
+
+    def __init__(self, offsets: NDArray[Any], edge_bytes: int) -> None:
+        self.offsets, self.edge_bytes = offsets, edge_bytes
+        self._last = np.empty(len(offsets) - 1, np.int32)
+        self._useful: list[int] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget everything: a run begins."""
+        self._last.fill(-1)
+        self._useful.clear()
+
+    def note(self, superstep: int, rows: NDArray[Any]) -> None:
+        """Note that rows of distinct vertices are read in a superstep, from 0; once if several kernels read them."""
+        self._useful += [0] * (superstep + 1 - len(self._useful))
+        new = rows[self._last[rows] != superstep]
+        self._last[new] = superstep
+        self._useful[superstep] += int((self.offsets[new + 1] - self.offsets[new]).sum())
+
+    def data(self, supersteps: int) -> dict[str, list[int]]:
+        """Return the bytes of each kind in each of the first ``supersteps`` supersteps; their sum is that of all
+        edges."""
+        edges = int(self.offsets[-1])
+        useful = np.array((self._useful + [0] * supersteps)[:supersteps], np.int64)
+        read = self._last >= 0
+        degrees = self.offsets[1:] - self.offsets[:-1]
+        ended = np.zeros(supersteps + 1, np.int64)  # edges of the rows that were read last in each superstep
+        np.add.at(ended, np.minimum(self._last[read], supersteps), degrees[read].astype(np.int64))
+        before = edges - int(ended.sum()) + np.concatenate([[0], np.cumsum(ended[:-1])])  # never read, or no more
+        found = np.stack([useful, edges - useful - before[:supersteps], before[:supersteps]]) * self.edge_bytes
+        return {kind: [int(one) for one in row] for kind, row in zip(KINDS, found, strict=True)}

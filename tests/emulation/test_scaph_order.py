@@ -1,0 +1,99 @@
+"""Orders of subgraphs of the Scaph style on an emulated device: answers, what stays in slots, and what is counted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.graph.generators import rmat
+from harness.language import trace
+from tests.emulation.test_scaph import check
+from tests.emulation.test_scaph_queue import settled
+from tests.engines.problems import prepared, problem, program
+from tests.engines.test_cuda import algorithms
+from tests.engines.test_scaph_order import expected_data
+
+MEANS = [{"values": "high", "slots": 2}, {"alpha": 0.3}, {"low": "stream"}, {"low": "zero_copy", "slots": 3}]
+
+
+@pytest.mark.short_run(rows=4)
+@pytest.mark.parametrize("name", ["sssp", "pagerank", "hits"])
+@pytest.mark.parametrize("order", ["value", "zigzag"])
+@pytest.mark.parametrize("options", MEANS, ids=str)
+def test_every_superstep_is_right(options, order, name, emulated, monkeypatch):
+    algorithm = algorithms()[name]
+    graph = algorithm.prepare_graph(rmat(scale=6, edge_factor=8, seed=2, max_weight=4))
+    given = {"window_mb": 0.0015, **options, "order": order}
+    check(given, trace(algorithm), graph, algorithm.inputs(graph, 3), 3, emulated, monkeypatch)
+
+
+@pytest.mark.short_run(rows=3)
+@pytest.mark.parametrize("name", ["sssp", "components"])
+@pytest.mark.parametrize("order", ["value", "zigzag"])
+@pytest.mark.parametrize("options", [{"rounds": 2}, {"rounds": 3, "values": "high", "slots": 3}], ids=str)
+def test_queued_subgraphs_settle_at_the_answer(options, order, name, run_scaph):
+    graph, inputs = problem(name, "rmat", 1)
+    engine = run_scaph(program(name), graph, 1, window_mb=0.004, order=order, **options)
+    expected, first = settled(program(name), graph, inputs, 1), None
+    for _ in range(2):
+        engine.reset(inputs)
+        taken = engine.run(400)
+        for output, values in expected.items():
+            np.testing.assert_array_equal(engine.values(output), values)
+        first = first or taken.transfers
+        assert taken.transfers == first, "equal runs are equal"
+    assert {"queue", "values"} <= first.seconds.keys()
+    assert order != "zigzag" or first.subgraphs["resident"] > 0
+
+
+@pytest.mark.parametrize("order", ["value", "zigzag"])
+def test_what_is_read_is_that_of_the_cpu(order, run_scaph):
+    graph, inputs = problem("sssp", "rmat", 1)
+    given = {"window_mb": 0.004, "values": "high", "slots": 3, "order": order}
+    engines = [prepared("scaph", given, program("sssp"), graph, 1), run_scaph(program("sssp"), graph, 1, **given)]
+    for engine in engines:
+        engine.reset(inputs)
+    resident = 0
+    for _ in range(5):
+        cpu, cuda = (engine.run(1).transfers for engine in engines)
+        assert cuda == cpu
+        resident += cuda.subgraphs.get("resident", 0)
+    assert (resident > 3) == (order == "zigzag")
+
+
+@pytest.mark.parametrize("order", ["index", "zigzag"])
+def test_subgraphs_in_slots_are_processed_from_there(order, run_scaph):
+    """Zeros in the slots after the first superstep are overwritten by copies, but not where nothing is copied."""
+    graph, inputs = problem("sssp", "rmat", 1)
+    engine = run_scaph(program("sssp"), graph, 1, window_mb=0.004, values="high", slots=2, order=order)
+    engine.reset(inputs)
+    engine.run(1)
+    for slot in engine.executor.streamer.slots:
+        slot.fill(0)
+    engine.executor.wait()
+    engine.run(400)
+    wanted = settled(program("sssp"), graph, inputs, 1)["distance"]
+    assert np.array_equal(engine.values("distance"), wanted) == (order == "index")
+
+
+@pytest.mark.parametrize("options", [{}, {"values": "low"}, {"low": "zero_copy", "order": "zigzag"}], ids=str)
+def test_useful_bytes_are_those_of_the_definitions(options, run_scaph):
+    graph, inputs = problem("sssp", "rmat", 1)
+    engine = run_scaph(program("sssp"), graph, 1, window_mb=0.004, counters=True, **options)
+    for _ in range(2):
+        engine.reset(inputs)
+        taken = engine.run(100)
+        assert taken.settled
+        assert taken.transfers.data == expected_data("sssp", graph, inputs, len(taken.supersteps), 8)
+        assert sum(taken.transfers.data["useful"]) == taken.transfers.visited
+    assert engine.planned.windows.extra_host_bytes == graph.num_vertices
+
+
+def test_parts_of_the_time_are_counted(run_scaph):
+    graph, inputs = problem("sssp", "rmat", 1)
+    engine = run_scaph(program("sssp"), graph, 1, window_mb=0.004, values="low")
+    engine.reset(inputs)
+    engine.run(1)
+    seconds = engine.run(2).transfers.seconds
+    assert set(seconds) == {"values", "flags", "packing"}
+    assert all(one > 0 for one in seconds.values())
