@@ -74,6 +74,7 @@ class ScaphSchedule(EdgeOptions):
 
     ``rule``: of measured values. *paper*: the useful share. *chosen*: the estimated time of reading all rows or the
     active ones, from rates that are measured on the GPU and its host when edges are uploaded, as HyTGraph chooses.
+    *throughput*, the paper's comparison of throughputs, is refused: it needs the future.
 
     ``order``: in which subgraphs are processed. *index*: by the numbers of their vertices. *value*: those with the most
     useful bytes first. *zigzag*: those that are still in slots first, which are not read again, and then ascending and
@@ -102,8 +103,9 @@ class ScaphSchedule(EdgeOptions):
         values=("extract", "stream", "zero_copy"),
     )  # fmt: skip
     rule: str = option(
-        "paper", "measured values: by the useful share, or (GPU) by the estimated time of reading all or active rows",
-        values=("paper", "chosen"),
+        "paper", "measured values: by the useful share, or (GPU) by the estimated time of reading all or active rows; "
+        "throughput is refused",
+        values=("paper", "chosen", "throughput"),
     )  # fmt: skip
     alpha: float = option(0.5, "useful share of a subgraph beyond which it is of high value", within="[0, 1]")
     beta: float = option(0.3, "the same of a subgraph whose useful bytes have grown", within="[0, 1]")
@@ -127,6 +129,11 @@ class ScaphSchedule(EdgeOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.rule == "throughput":
+            raise ScheduleError(
+                "rule=throughput needs the bytes of vertices that will become active, which no run knows; "
+                "give rule=paper, which stands for it in the paper, or rule=chosen"
+            )
         if self.rule == "chosen" and self.values != "measured":
             raise ScheduleError(f"rule=chosen classifies values=measured, and not values={self.values}; omit one")
         if self.rounds > 1 and self.counters:

@@ -3,7 +3,8 @@
 A layout is plain data, the key ``layout`` of a configuration::
 
     title: the title
-    kind: table, lines (over features), dots (over graphs) or memory (transactions, over graphs)
+    kind: table, lines (over features), dots (over graphs), memory (transactions, over graphs) or use (of edges, over
+          supersteps)
     columns:
       NAME: {engine: ENGINE, OPTION: VALUE}   # records of this engine with these schedule options
     first: NAME     # shows times; the other columns show speed-ups over it; null: times in every column
@@ -25,7 +26,7 @@ from harness.report.comparison import changed_graphs, graph_name, obstacle, rati
 from harness.report.console import literal
 from harness.report.units import seconds
 
-KINDS = ("table", "lines", "dots", "memory")
+KINDS = ("table", "lines", "dots", "memory", "use")
 _RENAMED_KINDS = {"bars": "dots"}  # names in sweeps of earlier versions
 _KEYS = ("title", "kind", "columns", "first", "names")
 OUT_OF_MEMORY, NO_DIFFERENCE, NO_VERDICT, NOT_COMPARABLE, NOTHING = "X", "~", "?", "n/c", "-"

@@ -1,4 +1,4 @@
-"""Draw a layout with Matplotlib (the extra ``figures``): lines over features, dots over graphs, memory transactions."""
+"""Draw a layout with Matplotlib (the extra ``figures``): lines over features, dots over graphs, memory, edge use."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from harness.records import Record
 from harness.records.outcome import Outcome
 from harness.report.comparison import sufficient
+from harness.report.edge_use import EdgeUse, edge_uses
 from harness.report.figures import logarithmic, over_features, settings, style
 from harness.report.layout import Layout, Row, cell_text, legend, outcome_sign, rows_of
 from harness.report.memory import Pair, count, pairs_of
@@ -36,6 +37,8 @@ def write_layout_figure(stem: Path, layout: Layout, records: Sequence[Record]) -
     with settings():
         if layout.kind == "memory":
             figure = _memory(layout, list(pairs_of(layout, records)))
+        elif layout.kind == "use":
+            figure = _uses(layout, [run for run in edge_uses(layout, records) if run.data])
         else:
             figure = _lines(layout, rows) if layout.kind == "lines" else _dots(layout, rows)
         paths = [stem.with_suffix(f".{suffix}") for suffix in ("svg", "png")]
@@ -164,6 +167,26 @@ def _memory(layout: Layout, pairs: Sequence[Pair]) -> Figure:
         draw_memory(axes, own, layout.first or "")
         axes.set(title=textwrap.fill(f"{algorithm}, k = {k}", round(width * _LETTERS)))
     return _with_legend(figure, places, across=2)
+
+
+def _uses(layout: Layout, runs: Sequence[EdgeUse]) -> Figure:
+    """Draw one panel per run."""
+    figure, places = _panels(layout, len(runs))
+    for axes, run in zip(places, runs, strict=True):
+        _stacked(axes, run)
+    return _with_legend(figure, places)
+
+
+def _stacked(axes: Axes, run: EdgeUse) -> None:
+    """Draw a bar for every superstep of a run, in which the kinds of use are stacked."""
+    supersteps = range(run.supersteps)
+    shares = [run.shares(superstep) for superstep in supersteps]
+    below = [0.0] * run.supersteps
+    for number, kind in enumerate(run.data):
+        heights = [100 * one[number] for one in shares]
+        axes.bar([one + 1 for one in supersteps], heights, 0.8, below, color=style(number)[0], label=kind)
+        below = [low + height for low, height in zip(below, heights, strict=True)]
+    axes.set(title=f"{run.algorithm}, {run.graph}", xlabel="superstep", ylabel="% of edges", ylim=(0, 100))
 
 
 def _logarithmic(axes: Axes, rows: Sequence[Row]) -> None:

@@ -21,9 +21,9 @@ from harness.records.published import PublishedSweep, read_published, write_publ
 from harness.records.store import files_below
 from harness.report.comparison import changed_graph_notes
 from harness.report.failures import Failure, failures
-from harness.report.layout import Layout, layout_table, legend
+from harness.report.layout import Layout
+from harness.report.layout_kinds import UNTIMED, legend_of, table_of
 from harness.report.markdown import escaped, markdown_rows, markdown_table
-from harness.report.memory import memory_legend, memory_table
 from harness.report.paper_table import read_paper_table, render_paper_table
 from harness.report.results import SWEEP_FILE, NothingFound, read_results
 from harness.report.summary import mark_notes
@@ -115,12 +115,9 @@ def _tables(sweep: PublishedSweep) -> str:
     layout = Layout.from_plain(sweep.layout) if sweep.layout else None
     parts = [f"**{escaped(layout.title)}**"] if layout else []
     warm = warm_rows(records)
-    if layout and layout.kind == "memory":
-        parts.append(markdown_table(memory_table(layout, records)))
-        notes = memory_legend(layout, records)
-    elif layout:
-        parts.append(markdown_table(layout_table(layout, records)))
-        notes = [*legend(layout, records), *mark_notes(records)]
+    if layout:
+        parts.append(markdown_table(table_of(layout, records)))
+        notes = legend_of(layout, records) + ([] if layout.kind in UNTIMED else mark_notes(records))
     else:
         parts.append(markdown_table(warm_table(warm) if warm else comparison_table(records, sweep.baseline)))
         notes = [*([NOTE] if warm else []), *mark_notes(records)]

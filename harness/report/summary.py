@@ -17,8 +17,8 @@ from harness.records.outcome import Outcome
 from harness.report.comparison import accuracy_note, changed_graph_notes, confidence_note, disturbance_notes, group_of
 from harness.report.console import as_text, console, literal, show_table
 from harness.report.failures import failures
-from harness.report.layout import Layout, layout_table, legend
-from harness.report.memory import memory_legend, memory_table
+from harness.report.layout import Layout
+from harness.report.layout_kinds import UNTIMED, legend_of, table_of
 from harness.report.progress import outcome_text
 from harness.report.series import engine_label
 from harness.report.table import FLOOR_NOTE, UNSETTLED_NOTE, comparison_table, unsettled
@@ -98,10 +98,8 @@ def show_layout(records: Sequence[Record], layout: Layout, folder: Path) -> None
     from harness.report.layout_figure import write_layout_figure
 
     out = console()
-    of_memory = layout.kind == "memory"
-    table = memory_table(layout, records) if of_memory else layout_table(layout, records)
-    title = literal(layout.title)
-    lines = memory_legend(layout, records) if of_memory else [*legend(layout, records), *mark_notes(records)]
+    table, title = table_of(layout, records), literal(layout.title)
+    lines = legend_of(layout, records) + ([] if layout.kind in UNTIMED else mark_notes(records))
     lines += changed_graph_notes(records)
     told = Text("\n").join(map(Text, lines))
     shown = Group(title, table, *([told] if told else []))

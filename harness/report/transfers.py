@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
@@ -17,9 +17,9 @@ SIZES = ("32", "64", "96", "128")  # bytes of a request over the host link
 HEADINGS = (
     "graph", "algorithm", "k", "engine", "visited", "moved", "amplification", "moved/s",
     *(f"{size} B" for size in SIZES),
-    "subgraphs",
+    "subgraphs", "parts of the time",
 )  # fmt: skip
-NUMBERS = HEADINGS[4:-1]
+NUMBERS = HEADINGS[4:-2]
 NOTE = (
     "Visited: bytes of the edges that kernels read, each time. Moved: bytes that were moved for them, by the means. "
     "Amplification: moved over visited. Requests over the host link by their bytes are modelled from the rows of "
@@ -29,8 +29,17 @@ NONE = "-"
 
 
 def transfer_rows(records: Sequence[Record]) -> list[tuple[str, ...]]:
-    """Return the ok runs that counted transfers, each as texts in the order of ``HEADINGS``."""
-    return [_row(record) for record in records if record["transfers"] and record["outcome"] == Outcome.OK]
+    """Return the ok runs that counted transfers, each as texts in the order of ``HEADINGS``.
+
+    The last one is left out if no run has timed parts.
+    """
+    rows = [_row(record) for record in records if record["transfers"] and record["outcome"] == Outcome.OK]
+    return rows if any(row[-1] != NONE for row in rows) else [row[:-1] for row in rows]
+
+
+def headings(rows: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the headings of rows."""
+    return HEADINGS[: len(rows[0])] if rows else HEADINGS
 
 
 def _row(record: Record) -> tuple[str, ...]:
@@ -44,9 +53,16 @@ def _row(record: Record) -> tuple[str, ...]:
         ", ".join(f"{count(nbytes)} {means}" for means, nbytes in moved.items()) or NONE,
         NONE if ratio is None else f"{ratio:.3g}", count(round(total / solve["median"])) if solve else NONE, *requests,
         ", ".join(f"{count(number)} {kind}" for kind, number in found["subgraphs"].items()) or NONE,
+        _parts(found["seconds"], solve["median"] if solve else 0.0),
     )  # fmt: skip
+
+
+def _parts(seconds: Mapping[str, float], total: float) -> str:
+    """Return the shares of the median time of a run."""
+    found = [f"{100 * value / total:.2g} % {name}" for name, value in sorted(seconds.items())] if total else []
+    return ", ".join(found) or NONE
 
 
 def transfer_table(rows: Sequence[tuple[str, ...]]) -> Table:
     """Return the rows as a table for a terminal."""
-    return plain_table("Edges from outside of the device's memory, bytes", HEADINGS, rows, {"k", *NUMBERS})
+    return plain_table("Edges from outside of the device's memory, bytes", headings(rows), rows, {"k", *NUMBERS})

@@ -39,12 +39,18 @@ PAPERS = {  # a preset: its algorithms
     "emogi_figure_10": {"bfs", "sssp"},
     "scaph_used": {"components", "sssp"},
     "scaph_ablations": {"components", "sssp", "bfs"},
+    "scaph_table": {"components", "sssp", "mst", "bfs", "pagerank"},
+    "scaph_memory": {"components", "sssp"},
+    "scaph_alpha": {"components", "sssp"},
+    "scaph_overhead": {"components", "sssp"},
+    "scaph_values": {"components", "sssp", "bfs"},
 }
 FEWER_GRAPHS = {
     "figure_7_3": 2, "simdx_lists": 4, "simdx_filters": 4, "simdx_fusion": 4, "onyx_directions": 2, "onyx_folding": 2,
     "onyx_tracking": 2, "onyx_features": 1, "cusparse": 2, "mapped_edges": 1, "edge_places": 1,
     "emogi_figure_7": 4, "emogi_figure_8": 4, "emogi_figure_9": 4, "emogi_figure_10": 4,
-    "scaph_used": 2, "scaph_ablations": 2,
+    "scaph_used": 2, "scaph_ablations": 2, "scaph_table": 2, "scaph_memory": 2, "scaph_alpha": 2,
+    "scaph_overhead": 2, "scaph_values": 2,
 }  # fmt: skip
 GRAPHS_OF_THE_THESIS = 8  # of all other presets
 GPU_SCALES = ("full", "stand_ins")  # alternate along the presets; they differ in their graphs and limits only

@@ -133,6 +133,8 @@ def test_what_cannot_run_is_refused_with_the_reason(options, name, reason):
 def test_options_that_exclude_each_other_are_refused():
     with pytest.raises(ScheduleError, match="with rounds=2 give at least 3"):
         new_engine("scaph", {"rounds": 2, "slots": 2})
+    with pytest.raises(ScheduleError, match="rule=throughput needs the bytes of vertices that will become active"):
+        new_engine("scaph", {"rule": "throughput"})
     with pytest.raises(ScheduleError, match="rule=chosen classifies values=measured"):
         new_engine("scaph", {"rule": "chosen", "values": "low"})
     with pytest.raises(ScheduleError):

@@ -8,7 +8,7 @@ from harness.campaign.engine_checks import MalformedAnswer, checked_statistics
 from harness.contract import RunStatistics, Superstep, Transfers
 from harness.report.page import render_page
 from harness.report.summary import show_sweep
-from harness.report.transfers import transfer_rows
+from harness.report.transfers import HEADINGS, headings, transfer_rows
 from tests.records.samples import record
 
 REQUESTS = {32: 3, 64: 0, 96: 1, 128: 5}
@@ -39,6 +39,17 @@ def test_a_sweep_shows_transfers_of_ok_runs(capsys, tmp_path):
     for text in ('id="transfers"', *SHOWN):
         assert text in page
     assert 'id="transfers"' not in render_page([record("still")], None, 1)
+
+
+def test_parts_of_the_time_have_a_column_if_a_run_has_them():
+    timed = record("timed", transfers=Transfers(8, {"copied": 8}, seconds={"values": 0.015, "flags": 0.25}).plain())
+    moved = record("moving", transfers=MOVED.plain())
+    plain, both = transfer_rows([moved]), transfer_rows([moved, timed])
+    assert headings(plain) == HEADINGS[:-1]
+    assert [len(row) for row in (*plain, *both)] == [len(HEADINGS) - 1, len(HEADINGS), len(HEADINGS)]
+    assert [row[-1] for row in both] == ["-", "25 % flags, 1.5 % values"], "of a run of one second"
+    assert "25 % flags, 1.5 % values" in render_page([moved, timed], None, 2)
+    assert "parts of the time" not in render_page([moved], None, 1)
 
 
 def test_statistics_with_transfers_are_checked():

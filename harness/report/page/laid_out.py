@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from harness.records import Record
-from harness.report.layout import Layout, layout_table, legend
-from harness.report.memory import memory_legend, memory_table
+from harness.report.layout import Layout
+from harness.report.layout_kinds import legend_of, table_of
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,7 @@ def laid_out_table(layout: Layout | None, records: Sequence[Record]) -> LaidOut 
     """Return the table of a layout, as the terminal shows it; None without a layout or without rows."""
     if layout is None:
         return None
-    of_memory = layout.kind == "memory"
-    table = memory_table(layout, records) if of_memory else layout_table(layout, records)
+    table = table_of(layout, records)
     if not table.row_count:
         return None
     columns = [[_entry(cell) for cell in column.cells] for column in table.columns]
@@ -35,7 +34,7 @@ def laid_out_table(layout: Layout | None, records: Sequence[Record]) -> LaidOut 
         layout.title,
         tuple((str(column.header), column.justify == "right") for column in table.columns),
         tuple(zip(*columns, strict=True)),
-        tuple(memory_legend(layout, records) if of_memory else legend(layout, records)),
+        tuple(legend_of(layout, records)),
     )
 
 

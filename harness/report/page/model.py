@@ -78,6 +78,7 @@ def page_model(
     styles = {name: place for place, name in enumerate(engines)}
     outcomes = [Outcome(record["outcome"]) for record in records]
     drawn = _drawn(groups)
+    moved = transfers.transfer_rows(records)
     several = len({record["sweep"] for record in records}) > 1 and not across
     return {
         "sweeps": list(dict.fromkeys(record["sweep"] for record in records)),
@@ -111,8 +112,8 @@ def page_model(
         "choices": _choices(records),
         "warm": {"headings": [(name, name in NUMBERS) for name in HEADINGS], "rows": warm_rows(records), "note": NOTE},
         "transfers": {
-            "headings": [(name, name in transfers.NUMBERS) for name in transfers.HEADINGS],
-            "rows": transfers.transfer_rows(records),
+            "headings": [(name, name in transfers.NUMBERS) for name in transfers.headings(moved)],
+            "rows": moved,
             "note": transfers.NOTE,
         },
         "close": [_close(group, styles, several) for group in drawn],
