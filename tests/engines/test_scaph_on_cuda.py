@@ -6,6 +6,7 @@ A failing test reports ``HARNESS_SEED=...``, which repeats its draws.
 from __future__ import annotations
 
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -31,12 +32,15 @@ MEANS = [
     {}, {"values": "low"}, {"values": "high"}, {"values": "low", "low": "stream"}, {"rule": "chosen"},
     {"values": "low", "extract_threads": 3}, {"low": "zero_copy", "access": "aligned"}, {"slots": 2},
     {"values": "low", "low": "zero_copy"}, {"rule": "chosen", "low": "zero_copy"},
+    {"order": "zigzag", "values": "high"}, {"order": "zigzag", "slots": 2}, {"order": "value", "alpha": 0.3},
 ]  # fmt: skip
 QUEUED = [
     {"rounds": 2},
     {"rounds": 4, "values": "high"},
     {"rounds": 3, "low": "zero_copy"},
     {"rounds": 2, "alpha": 0.8},
+    {"rounds": 3, "order": "zigzag"},
+    {"rounds": 2, "values": "high", "order": "value"},
 ]
 
 
@@ -97,7 +101,12 @@ def test_queued_subgraphs_settle_at_the_answer(options, mesh, name, features, de
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("options", [{}, {"alpha": 0.3, "beta": 0.2}, {"values": "low", "low": "stream"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"alpha": 0.3, "beta": 0.2}, {"values": "low", "low": "stream"}, {"values": "high", "order": "zigzag"},
+     {"counters": True, "order": "value"}],
+    ids=str,
+)  # fmt: skip
 @pytest.mark.parametrize("name", ["bfs", "sssp"])
 def test_values_are_those_of_the_cpu(name, options, device):
     graph, inputs = problem(name, "rmat", 1)
@@ -111,6 +120,8 @@ def test_values_are_those_of_the_cpu(name, options, device):
         cpu, cuda = (engine.run(1).transfers for engine in engines)
         assert (cuda.visited, cuda.subgraphs) == (cpu.visited, cpu.subgraphs)
         assert cuda.moved["copied"] == cpu.moved["copied"]
+        assert cuda.data == cpu.data
+        assert bool(cuda.data) == ("counters" in options)
 
 
 @pytest.mark.gpu
@@ -127,3 +138,25 @@ def test_a_hub_and_short_rows(options, device, monkeypatch):
     monkeypatch.setitem(SCHEDULES, "scaph", ("scaph", {"window_mb": 100_064 * 8e-6, **options}))
     algorithm = algorithms()["sssp"]
     check_every_superstep("scaph", trace(algorithm), graph, algorithm.inputs(graph, 3), 3, device, 6)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("options", [{"values": "low"}, {"rounds": 3}, {"values": "high", "rounds": 3}], ids=str)
+def test_parts_of_the_time_are_less_than_the_run(options, device):
+    """Seconds of the device and of the host's parts are counted apart from the work between them."""
+    graph, algorithm = fresh_graph(16, 16), algorithms()["sssp"]
+    engine = ScaphCudaEngine(ScaphSchedule(window_mb=1.0, **options))
+    engine.prepare(trace(algorithm), graph, 1, Device("cuda", device.index), Phases())
+    inputs = algorithm.inputs(graph, 1)
+    for _ in range(2):  # the first run compiles the functions that pack rows
+        engine.reset(inputs)
+        begin = time.perf_counter()
+        seconds = engine.run(1000).transfers.seconds
+        whole = time.perf_counter() - begin
+        packs = options.get("values") != "high"
+        wanted = {"values", *(["flags", "packing"] if packs else []), *(["queue"] if "rounds" in options else [])}
+        assert seconds.keys() <= wanted
+        assert {"values", *(["queue"] if "rounds" in options else [])} <= seconds.keys()
+        assert all(0 < one < whole for one in seconds.values())
+        assert sum(seconds.values()) < whole
+    engine.close()
