@@ -46,11 +46,15 @@ def test_the_table_has_a_row_for_every_superstep():
     assert str(table_of(several, runs()).columns[2].header) == "engine"
 
 
-def test_the_figure_stacks_the_shares_of_each_run(tmp_path):
-    layout = Layout.from_plain(LAYOUT)
-    paths = write_layout_figure(tmp_path / "layout", layout, runs())
+@pytest.mark.full(reason="drawing takes seconds")
+def test_the_figure_is_written(tmp_path):
+    paths = write_layout_figure(tmp_path / "layout", Layout.from_plain(LAYOUT), runs())
     assert [path.suffix for path in paths] == [".svg", ".png"]
     assert all(path.stat().st_size > 1000 for path in paths)
+
+
+def test_the_figure_stacks_the_shares_of_each_run():
+    layout = Layout.from_plain(LAYOUT)
     [axes] = _uses(layout, [run for run in edge_uses(layout, runs()) if run.data]).axes
     bars = [(round(bar.get_x() + 0.4), bar.get_y(), bar.get_height()) for bar in axes.patches]
     wanted = [(1, 0, 60), (2, 0, 10), (1, 60, 30), (2, 10, 0), (1, 90, 10), (2, 10, 90)]
