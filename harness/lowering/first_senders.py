@@ -39,7 +39,7 @@ class FirstSenders:
         if not self.name:
             return None
         prop = self.program.properties[self.name]
-        given = inputs.properties.get(prop.start) if isinstance(prop.start, str) else None
+        given: object = inputs.properties.get(prop.start) if isinstance(prop.start, str) else None
         if given is not None and not isinstance(given, np.ndarray):
             return None
         if self._given is not given:

@@ -51,7 +51,7 @@ class Streamer:
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.filled, self.used = ([cupy.cuda.Event(disable_timing=True) for _ in range(count)] for _ in range(2))
         self.turn = self.copied = 0
-        self._freed: set[int] = set()
+        self._freed: dict[int, list[Any]] = {}  # the events after which a slot may be overwritten
 
     def replay(self, calls: Sequence[Call]) -> Replay:
         """Return the calls, those that read edges in windows. They are not recorded."""
@@ -96,9 +96,11 @@ class Streamer:
         self.wait_for(number)
         return self.pointers(number, names, first, last)
 
-    def release(self) -> None:
-        """Let the slot of the latest copy be overwritten after the work queued so far."""
-        self.free(self.turn % len(self.slots))
+    def release(self, beside: Sequence[Beside] = ()) -> None:
+        """Let the slot of the latest copy be overwritten after the work queued so far, also that ``beside``."""
+        number = self.turn % len(self.slots)
+        self.free(number)
+        self._freed[number] += [one.end(number) for one in beside]
         self.turn += 1
 
     def fill(self, number: int, names: Sequence[str], first: int, last: int) -> None:
@@ -106,8 +108,8 @@ class Streamer:
         import cupy
 
         runtime = cupy.cuda.runtime
-        if number in self._freed:
-            self.stream.wait_event(self.used[number])
+        for event in self._freed.get(number, ()):
+            self.stream.wait_event(event)
         for name, at, begin in self._places(number, names, first, last):
             size = (last - begin) * self.rows[name]
             if size:
@@ -132,7 +134,7 @@ class Streamer:
         import cupy
 
         self.used[number].record(cupy.cuda.get_current_stream())
-        self._freed.add(number)
+        self._freed[number] = [self.used[number]]
 
     def _places(self, number: int, names: Sequence[str], first: int, last: int) -> Iterator[tuple[str, int, int]]:
         """Yield the arrays, the addresses in a slot from which on their edges are, and the first of these edges."""
@@ -142,11 +144,50 @@ class Streamer:
             at += aligned((last - begin) * self.rows[name] + SLACK)
 
 
+class Beside:
+    """A stream for calls that run at the same time as others on the same windows.
+
+    The kernel of hubs has few blocks, of which the longest row decides how long it takes.
+    """
+
+    def __init__(self, streamer: Streamer) -> None:
+        import cupy
+
+        self.streamer, self.stream = streamer, cupy.cuda.Stream(non_blocking=True)
+        self.ended = [cupy.cuda.Event(disable_timing=True) for _ in streamer.slots]
+        self.begun, self.done = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
+
+    def begin(self) -> None:
+        """Wait for the work queued so far on the current stream."""
+        import cupy
+
+        self.begun.record(cupy.cuda.get_current_stream())
+        self.stream.wait_event(self.begun)
+
+    def start(self, call: Call) -> None:
+        """Queue a call after the latest copy."""
+        self.stream.wait_event(self.streamer.filled[self.streamer.turn % len(self.streamer.slots)])
+        with self.stream:
+            call.start()
+
+    def end(self, number: int) -> Any:
+        """Return the event of a slot, which occurs after the calls queued so far."""
+        self.ended[number].record(self.stream)
+        return self.ended[number]
+
+    def join(self) -> None:
+        """Let the current stream wait for all calls."""
+        import cupy
+
+        self.done.record(self.stream)
+        cupy.cuda.get_current_stream().wait_event(self.done)
+
+
 class WindowedCall:
     """A call of a kernel that runs window by window.
 
     ``parts``: of every window the bounds of the work and the edges. ``listed``: calls of kernels of listed vertices,
-    with the bounds of the vertices of each window.
+    with the bounds of the vertices of each window, and their streams.
     """
 
     def __init__(self, streamer: Streamer, call: Call, listed: Sequence[Call] = ()) -> None:
@@ -162,25 +203,29 @@ class WindowedCall:
         found = windows(offsets, first, last, streamer.plan.windows.edges)
         self.edges = [(int(offsets[low]), int(offsets[high])) for low, high in found]
         self.parts = self.edges if of_edges else found
-        self.listed = [(one, parts_of_listed(one, found)) for one in listed]
+        self.listed = [(one, parts_of_listed(one, found), Beside(streamer)) for one in listed]
         self.wanted = cupy.zeros(max(1, len(found)), np.bool_)
         self.ends = cupy.asarray(np.array([first, *(high for _, high in found)], np.uint32))
 
     def start(self) -> None:
         """Find the windows that the kernel needs, and run it for each; wait for the stream before."""
-        needed = self._needed()
+        needed, beside = self._needed(), [one for _, _, one in self.listed]
+        for one in beside:
+            one.begin()
         for number, ((first, last), edges, wanted) in enumerate(zip(self.parts, self.edges, needed, strict=True)):
             if wanted:
                 pointers = self.streamer.copy(self.names, *edges)
-                for call, parts in self.listed:
+                for call, parts, stream in self.listed:
                     low, high = parts[number]
                     if low < high:
-                        call.between(low, high, **pointers).start()
+                        stream.start(call.between(low, high, **pointers))
                 self.call.between(first, last, **pointers).start()
-                self.streamer.release()
+                self.streamer.release(beside)
             elif not self.kernel.visits.alone:
                 none = dict.fromkeys(self.names, np.uint64(0))
                 self.call.between(first, last, **none).start()
+        for one in beside:
+            one.join()
 
     def _needed(self) -> list[bool]:
         count = len(self.parts)
