@@ -59,8 +59,7 @@ class Adjacency:
     @property
     def degree_summary(self) -> Degrees:
         """The number of rows of each degree, counted in O(V + largest degree)."""
-        counts = np.bincount(self.degrees)
-        return Degrees(tuple((int(degree), int(counts[degree])) for degree in np.flatnonzero(counts)))
+        return degree_summary(self.degrees)
 
     @property
     def spans(self) -> Spans:
@@ -81,6 +80,12 @@ class Adjacency:
         """The vertex whose row contains each edge, [E], in the dtype of `neighbours`."""
         rows = np.arange(self.offsets.size - 1, dtype=self.neighbours.dtype)
         return np.repeat(rows, self.degrees)
+
+
+def degree_summary(degrees: NDArray[np.int64]) -> Degrees:
+    """Return the number of rows of each degree, counted in O(V + largest degree)."""
+    counts = np.bincount(degrees)
+    return Degrees(tuple((int(degree), int(counts[degree])) for degree in np.flatnonzero(counts)))
 
 
 def as_index(ids: Array, count: int) -> Array:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.facts import Degrees, GraphFacts
-from harness.graph import edges, identity, validation
-from harness.graph.adjacency import Adjacency, Array, frozen, transpose
+from harness.graph import edges, identity, in_edges, validation
+from harness.graph.adjacency import Adjacency, Array, degree_summary, frozen, transpose
 from harness.graph.edges import Duplicates
 from harness.graph.errors import GraphError
 from harness.graph.file_maps import in_parts
@@ -28,7 +28,8 @@ class Graph:
     Arrays are read-only. `name` and `meta` describe the graph; `content_hash` ignores them.
 
     name: a display name. directed: False if each edge and its reverse represent one undirected edge.
-    csr: out-edges by source; an edge's position in it is its id. csc: in-edges by destination, built at first use.
+    csr: out-edges by source; an edge's position in it is its id. csc: in-edges by destination, built at first use;
+    `in_offsets`, `in_degrees` and `facts` do not need it.
     weights: float32[E] in CSR order, or None. labels: int32[V] (-1: unknown), or None.
     vertex_data, edge_data: arrays by name; the first axis is V, or E in CSR order.
     bipartite: (left, right) if vertices 0..left-1 are one side and the others the other side, else None.
@@ -137,12 +138,37 @@ class Graph:
     @property
     def in_degrees(self) -> NDArray[np.int64]:
         """Number of in-edges of each vertex, int64[V]."""
-        return self.csc.degrees
+        return np.diff(self.in_offsets)
+
+    @property
+    def in_offsets(self) -> NDArray[np.int64]:
+        """The offsets of the CSC, int64[V + 1]; the destinations are counted at first use unless there is a CSC."""
+        return self.csc.offsets if "csc" in self.__dict__ else self._counted
+
+    @cached_property
+    def _counted(self) -> NDArray[np.int64]:
+        return frozen(in_edges.in_offsets(self.csr))
+
+    def edges_into(self, vertices: NDArray[Any]) -> tuple[Array, Array, Array]:
+        """Return the edges into distinct vertices: CSR positions, ascending, sources and destinations.
+
+        The edges are looked up in the CSC; all edges are searched if it has not been built.
+        """
+        if "csc" in self.__dict__:
+            lengths = self.csc.offsets[vertices + 1] - self.csc.offsets[vertices]
+            ends = np.cumsum(lengths)
+            count = int(ends[-1]) if len(ends) else 0
+            places = np.repeat(self.csc.offsets[vertices] - ends + lengths, lengths) + np.arange(count)
+            positions = np.sort(self.in_edge_ids[places].astype(np.int64))
+            destinations = self.csr.neighbours[positions]
+        else:
+            positions, destinations = in_edges.edges_into(self.csr, vertices)
+        return positions, in_edges.sources_of(self.csr, positions), destinations
 
     @cached_property
     def facts(self) -> GraphFacts:
         """Size, degree summary and kind, computed at first use."""
-        return self.facts_with(self.csc.degree_summary, self.csr.degree_summary)
+        return self.facts_with(degree_summary(self.in_degrees), self.csr.degree_summary)
 
     def facts_with(self, in_degrees: Degrees, out_degrees: Degrees) -> GraphFacts:
         """Return the facts with known summaries of the degrees."""
@@ -154,7 +180,7 @@ class Graph:
     @cached_property
     def has_reverse_edges(self) -> bool:
         """Whether there are as many edges v -> u as u -> v for all u and v."""
-        same_rows = np.array_equal(self.csr.offsets, self.csc.offsets)
+        same_rows = np.array_equal(self.csr.offsets, self.in_offsets)  # otherwise no CSC is built
         return same_rows and equal_in_slices(self.csr.neighbours, self.csc.neighbours)
 
     @cached_property

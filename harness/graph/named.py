@@ -1,7 +1,8 @@
 """Open a graph by its factory and parameters, through the cache.
 
 A factory is a function "package.module:function" that takes plain parameters and returns a Graph. It may be marked with
-`uses` (the data packages it reads) and `caches_itself` (it calls the cache itself, with a key of what it opens).
+`uses` (the data packages it reads), `caches_itself` (it calls the cache itself, with a key of what it opens), or
+`not_cached` (its graphs are made in less time than the cache takes to write and check them).
 """
 
 from __future__ import annotations
@@ -52,6 +53,12 @@ def caches_itself(factory: Factory) -> Factory:
     return factory
 
 
+def not_cached(factory: Factory) -> Factory:
+    """Mark a factory whose graphs are never stored: each process that opens one makes it again."""
+    factory.not_cached = True  # type: ignore[attr-defined]
+    return factory
+
+
 def open_graph(graph: GraphSpec | str, parameters: Mapping[str, object] | None = None) -> Graph:
     """Return the graph of a specification or of a factory "package.module:function", from the cache if possible.
 
@@ -64,8 +71,13 @@ def open_graph(graph: GraphSpec | str, parameters: Mapping[str, object] | None =
 
 
 def build_graph(graph: GraphSpec | str, parameters: Mapping[str, object] | None = None) -> None:
-    """Put the graph that :func:`open_graph` returns into the cache, unless it is there. Raises the same errors."""
+    """Put the graph that :func:`open_graph` returns into the cache, unless it is there. Raises the same errors.
+
+    Does nothing for a factory that is marked as `not_cached`.
+    """
     function, complete, key = _request(graph, parameters or {})
+    if getattr(function, "not_cached", False):
+        return
     if key is None:
         function(**complete)
     else:
@@ -75,11 +87,11 @@ def build_graph(graph: GraphSpec | str, parameters: Mapping[str, object] | None 
 def _request(
     graph: GraphSpec | str, parameters: Mapping[str, object]
 ) -> tuple[Callable[..., Graph], dict[str, object], list[object] | None]:
-    """Return the factory, all its parameters, and its cache key; None if it calls the cache itself."""
+    """Return the factory, all its parameters, and its cache key; None if it calls the cache itself or never does."""
     factory, given = (graph, {}) if isinstance(graph, str) else (graph.factory, dict(graph.parameters))
     function = resolve(factory)
     complete = _complete(factory, function, given | dict(parameters))
-    if getattr(function, "caches_itself", False):
+    if getattr(function, "caches_itself", False) or getattr(function, "not_cached", False):
         return function, complete, None
     packages, extra = getattr(function, "data_packages", ((), ""))
     versions = _versions(packages, extra, factory)

@@ -22,7 +22,7 @@ class PartOfGraph(Graph):
     def without_edges(cls, graph: Graph, vertices: slice) -> Self:
         """Return a range of the vertices of a graph without its edges."""
         offsets = graph.csr.offsets[vertices.start : vertices.stop + 1]
-        in_offsets = graph.csc.offsets[vertices.start : vertices.stop + 1]
+        in_offsets = graph.in_offsets[vertices.start : vertices.stop + 1]
         nothing = Adjacency(np.zeros(len(offsets), np.int64), np.empty(0, np.uint32))
         part = cls(nothing, name=f"vertices of {graph.name}", directed=graph.directed)
         part.whole_degrees = np.diff(offsets), np.diff(in_offsets)

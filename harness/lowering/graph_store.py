@@ -95,7 +95,7 @@ class GraphStore:
         """Return an array of CSR or CSC: offsets int64[V + 1], or neighbours [E]."""
         match part:
             case Structure.IN_OFFSETS:
-                return self.graph.csc.offsets
+                return self.graph.in_offsets
             case Structure.IN_NEIGHBOURS:
                 return self.graph.csc.neighbours
             case Structure.OUT_OFFSETS:

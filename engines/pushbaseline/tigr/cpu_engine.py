@@ -113,7 +113,7 @@ class Nodes(Table[VirtualNodes]):
 def split(graph: Graph, owners: int, bound: int) -> VirtualNodes:
     """Split every vertex's edges with each owner into virtual nodes of at most ``bound`` edges."""
     count = graph.num_vertices
-    cuts = owned_edges(graph.csr.offsets, graph.csr.neighbours, owner_bounds(graph.csc.offsets, owners))
+    cuts = owned_edges(graph.csr.offsets, graph.csr.neighbours, owner_bounds(graph.in_offsets, owners))
     cuts = cuts.reshape(count, owners + 1).T.reshape(-1)  # grouped by owner
     first, last = cuts[: owners * count], cuts[count:]
     pieces = -(-(last - first) // bound)

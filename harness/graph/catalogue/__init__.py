@@ -19,10 +19,14 @@ from harness.graph.generators import (
     check_grid,
     check_ratings,
     check_rmat,
+    check_rmat_rows,
+    check_urand_rows,
     delaunay,
     grid,
     random_ratings,
     rmat,
+    rmat_rows,
+    urand_rows,
 )
 from harness.hookspecs import hookimpl
 
@@ -34,6 +38,7 @@ def _spec(name: str, text: str, function: str, check: str = "", **parameters: ob
 
 _SEED = option(1, "seed of the random numbers")
 _NEIGHBOURS = option(4, "neighbours of a pixel", values=(4, 8))
+_WEIGHT = option(0, "weights are drawn from 1 to this; 0: no weights", within="[0, 16777216]")
 _PROBABILITY = "probability of this quadrant of the adjacency matrix; the four add up to 1"
 
 _RMAT = _spec("rmat", "an R-MAT (Kronecker) random graph of 2^scale vertices", "rmat",
@@ -86,6 +91,26 @@ BUILTIN_GRAPHS: list[GraphSpec] = [
         symmetrize=option(False, "add the reverse of every edge, for files that list each undirected edge once"),
         max_expansion=option(100.0, "largest decompressed size, as a multiple of the file's size", within="(0, inf)")),
     _RMAT,
+    _spec("rmat_rows", "an R-MAT multigraph made row by row, for billions of edges; never cached", "rmat_rows",
+        "check_rmat_rows",
+        scale=option(14, "binary logarithm of the number of vertices", within="[0, 31]"),
+        edge_factor=option(16, "expected edges for each vertex; parallel edges and self-loops are kept",
+            within="[0, inf)"),
+        a=option(0.57, _PROBABILITY, within="[0, 1]"),
+        b=option(0.19, _PROBABILITY, within="[0, 1]"),
+        c=option(0.19, _PROBABILITY, within="[0, 1]"),
+        d=option(0.05, _PROBABILITY, within="[0, 1]"),
+        seed=_SEED,
+        permuted=option(True, "permute the vertex numbers; otherwise low numbers have high degrees"),
+        max_weight=_WEIGHT),
+    _spec("urand_rows", "uniform random rows, for billions of edges; never cached", "urand_rows",
+        "check_urand_rows",
+        num_vertices=option(65536, "number of vertices", within="[1, 2147483648]"),
+        least_degree=option(16, "the smallest out-degree", within="[0, inf)"),
+        most_degree=option(48, "the largest out-degree; all from the smallest on are equally likely",
+            within="[0, inf)"),
+        seed=_SEED,
+        max_weight=_WEIGHT),
     _GRID,
     _spec("delaunay", "the Delaunay triangulation of random points, weighted by length", "delaunay",
         "check_delaunay",
@@ -117,6 +142,6 @@ def onyx_graphs() -> list[GraphSpec]:
 
 __all__ = [
     "BUILTIN_GRAPHS", "check_delaunay", "check_digits", "check_file", "check_grid", "check_motorcycle", "check_photo",
-    "check_ratings", "check_rmat", "delaunay", "digits", "file", "grid", "highways", "motorcycle", "onyx_graphs",
-    "photo", "published", "random_ratings", "rmat",
+    "check_ratings", "check_rmat", "check_rmat_rows", "check_urand_rows", "delaunay", "digits", "file", "grid", "highways",
+    "motorcycle", "onyx_graphs", "photo", "published", "random_ratings", "rmat", "rmat_rows", "urand_rows",
 ]  # fmt: skip

@@ -4,7 +4,9 @@ from harness.graph.generators.delaunay import check_delaunay, delaunay
 from harness.graph.generators.grid import check_grid, grid
 from harness.graph.generators.ratings import check_ratings, random_ratings
 from harness.graph.generators.rmat import check_rmat, rmat
+from harness.graph.generators.rows import check_rmat_rows, check_urand_rows, rmat_rows, urand_rows
 
 __all__ = [
-    "check_delaunay", "check_grid", "check_ratings", "check_rmat", "delaunay", "grid", "random_ratings", "rmat",
+    "check_delaunay", "check_grid", "check_ratings", "check_rmat", "check_rmat_rows", "check_urand_rows", "delaunay",
+    "grid", "random_ratings", "rmat", "rmat_rows", "urand_rows",
 ]  # fmt: skip

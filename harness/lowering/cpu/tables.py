@@ -24,7 +24,7 @@ class SideParts(Table[tuple[NDArray[np.int64], ...]]):
 
     def of(self, graph: Graph) -> tuple[NDArray[np.int64], ...]:
         """Return the bounds of the left and of the right side, or of all vertices."""
-        offsets, count = graph.csc.offsets, graph.num_vertices
+        offsets, count = graph.in_offsets, graph.num_vertices
         if not self.alternate or graph.bipartite is None:
             return (self.partition.bounds(offsets, 0, count),)
         left = graph.bipartite[0]
@@ -59,7 +59,7 @@ class Owned(Table[NDArray[np.int64]]):
 
     def of(self, graph: Graph) -> NDArray[np.int64]:
         """Return the cuts, int64[V * (owners + 1)]."""
-        bounds = owner_bounds(graph.csc.offsets, self.owners)
+        bounds = owner_bounds(graph.in_offsets, self.owners)
         return owned_edges(graph.csr.offsets, graph.csr.neighbours, bounds)
 
     def nbytes(self, graph: GraphFacts) -> int:

@@ -77,7 +77,7 @@ class WorkRanges:
             case Over.SOURCES:
                 return sources
             case Over.IN_EDGES:
-                return self._edges(graph.csc.offsets, vertices)
+                return self._edges(graph.in_offsets, vertices)
             case Over.OUT_EDGES:
                 return self._edges(graph.csr.offsets, sources)
             case Over.ALL_EDGES:

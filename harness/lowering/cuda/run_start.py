@@ -38,7 +38,7 @@ def _edges(plan: CudaPlan, graph: Graph, side: int) -> int:
     """Return the number of edges that a superstep of a side visits if no changes are tracked."""
     groups = plan.tracking.groups
     first, last = plan.sides[side]
-    offsets = graph.csc.offsets
+    offsets = graph.in_offsets
     inwards = int(offsets[last] - offsets[first])
     reductions = sum(len(group.edge_stages) for group in groups)
     updates = sum(len(group.stages) for group in groups if group.kind == "update")

@@ -84,7 +84,7 @@ class Streamer:
         assert call.launch is not None
         over, graph = call.launch.over, self.store.graph
         assert isinstance(over, Over)
-        return (graph.csc if OFFSETS[over] == "in" else graph.csr).offsets, over.of_edges
+        return graph.in_offsets if OFFSETS[over] == "in" else graph.csr.offsets, over.of_edges
 
     def copy(self, names: Sequence[str], first: int, last: int) -> dict[str, np.uint64]:
         """Queue the copies of the edges ``first..last`` of arrays to the next slot; return pointers for kernels.
