@@ -46,7 +46,7 @@ ALLOWED: dict[str, set[str]] = {
     "harness.cache": {"platformdirs"},
     "harness.graph": NUMERICAL | LIGHT_PARTS | {
         "harness.hookspecs", "harness.cache", "harness.atomic_write", "fast_matrix_market", "skimage", "sklearn",
-        "scgraph_data", "PIL", "pooch", "requests", "rich", "xxhash",  # downloads, with their progress
+        "scgraph_data", "numba", "PIL", "pooch", "requests", "rich", "xxhash",  # downloads, with their progress
     },
     "harness.language": NUMERICAL | LIGHT_PARTS | {"harness.graph"},
     "harness.algorithms": NUMERICAL | LIGHT_PARTS | {"harness.language", "harness.graph", "harness.hookspecs", "PIL"},

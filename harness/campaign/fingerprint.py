@@ -9,10 +9,15 @@ import numpy as np
 from harness.graph.digest import array_digests
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from harness.campaign.problem import Problem
     from harness.graph import Graph
+
+
+PART = 1 << 28  # bytes of an array that one thread hashes
 
 
 class InputsChanged(RuntimeError):
@@ -29,12 +34,12 @@ class Fingerprint:
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._arrays = _arrays(problem)
-        self._digests = array_digests(self._arrays)
+        self._digests = _digests(self._arrays)
         self._parameters = dict(problem.inputs.parameters)
 
     def changes(self) -> list[str]:
         """Return the names of the arrays that have changed, and of run-time parameters."""
-        now = array_digests(self._arrays)
+        now = _digests(self._arrays)
         changed = [name for name, digest in now.items() if digest != self._digests[name]]
         met = self._problem.inputs.parameters
         return changed + [f"parameter {name}" for name, value in self._parameters.items() if met.get(name) != value]
@@ -45,6 +50,21 @@ class Fingerprint:
         if changed:
             written = ", ".join(changed)
             raise InputsChanged(f"the engine wrote to {written}; an engine may only read the graph and the inputs")
+
+
+def _digests(arrays: Mapping[str, NDArray[np.generic]]) -> dict[str, tuple[str, ...]]:
+    """Return the digests of the parts of each array; a long array is hashed on several threads."""
+    parts = {
+        (name, first): array[first : first + rows]
+        for name, array in arrays.items()
+        for rows in [max(1, PART // max(1, array[:1].nbytes))]
+        for first in range(0, max(1, len(array)), rows)
+    }
+    found = array_digests({f"{number}": part for number, part in enumerate(parts.values())})
+    of_array: dict[str, list[str]] = {name: [] for name in arrays}
+    for (name, _), digest in zip(parts, found.values(), strict=True):
+        of_array[name].append(digest)
+    return {name: tuple(digests) for name, digests in of_array.items()}
 
 
 def _arrays(problem: Problem) -> dict[str, NDArray[np.generic]]:

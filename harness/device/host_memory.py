@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import mmap
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.contract import EngineFailure
+from harness.graph.pages import PrivatePages, array_in_pages, private_pages
 
 PIECE = 64 << 30  # bytes registered at once: drivers refuse single registrations of several hundred GiB
 PORTABLE, MAPPED = 1, 2  # flags of cudaHostRegister
@@ -20,30 +20,29 @@ SAME_POINTER = 91  # cudaDevAttrCanUseHostPointerForRegisteredMem
 
 
 class PinnedMemory:
-    """Zeroed, page-aligned host memory, registered with the current device.
+    """Page-aligned host memory, zeroed if it is new, registered with the current device.
 
     It is unregistered and freed when the last reference to it is dropped. ``pointer``: its address, on the host and on
     the device. Raises MemoryError if the host cannot provide or lock the pages; nothing stays registered then.
     """
 
-    def __init__(self, nbytes: int) -> None:
+    def __init__(self, nbytes: int, pages: PrivatePages | None = None) -> None:
+        """Register new memory, or ``pages`` of ``nbytes`` bytes, which keep their values."""
         import cupy
 
         runtime = cupy.cuda.runtime
         size = max(1, nbytes)
-        try:
-            pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        except OSError as error:
-            raise MemoryError(f"the host has no {size:,} bytes for edge arrays: {error}") from error
+        if pages is None:
+            whole = array_in_pages(size, np.uint8)
+            pages = private_pages(whole)
+            assert pages is not None
         pages.madvise(mmap.MADV_DONTFORK)  # after a fork, a write would move this process to a copy of the page
-        with contextlib.suppress(OSError):  # a kernel without huge pages
-            pages.madvise(mmap.MADV_HUGEPAGE)
         self.nbytes = nbytes
         self.host: NDArray[np.uint8] = np.frombuffer(pages, np.uint8)
         self.pointer = int(self.host.ctypes.data)
         registered: list[int] = []
-        # `host` is an argument so that the pages are mapped until they are unregistered.
-        weakref.finalize(self, _unregister, runtime, registered, self.host).atexit = False
+        # `pages` is an argument so that they are mapped until they are unregistered.
+        weakref.finalize(self, _released, runtime, registered, pages).atexit = False
         _register(runtime, self.pointer, size, registered)
 
 
@@ -58,9 +57,14 @@ def _register(runtime: Any, pointer: int, size: int, registered: list[int]) -> N
         raise MemoryError(f"the driver cannot lock {size:,} bytes of host memory for edge arrays: {error}") from error
 
 
-def _unregister(runtime: Any, registered: list[int], host: object = None) -> None:
+def _unregister(runtime: Any, registered: list[int]) -> None:
     while registered:
         runtime.hostUnregister(registered.pop())
+
+
+def _released(runtime: Any, registered: list[int], pages: PrivatePages) -> None:
+    _unregister(runtime, registered)
+    pages.madvise(mmap.MADV_DOFORK)  # others may still use them
 
 
 def pinned_array(length: int, dtype: type[np.generic]) -> Any:
@@ -68,12 +72,44 @@ def pinned_array(length: int, dtype: type[np.generic]) -> Any:
 
     It owns its memory. Raises MemoryError, and EngineFailure if the device cannot read host memory in place.
     """
+    device = _device()
+    return _in_place(PinnedMemory(length * np.dtype(dtype).itemsize), device, length, dtype)
+
+
+def pinned_values(values: NDArray[Any]) -> Any:
+    """Return one-dimensional values in pinned memory, as a CuPy array that kernels may only read.
+
+    Values that fill private pages (:mod:`harness.graph.pages`) are not copied: these pages are registered, and stay so
+    until the last such array is released. Raises MemoryError, and EngineFailure as :func:`pinned_array` does.
+    """
+    device, pages = _device(), private_pages(values)
+    if pages is None:
+        array = pinned_array(values.size, values.dtype.type)
+        array.set(values)
+        return array
+    known = _REGISTERED.get((id(pages), device))
+    memory = known if known is not None else PinnedMemory(values.nbytes, pages)
+    _REGISTERED[id(pages), device] = memory  # it refers to the pages, so that no others have their id meanwhile
+    return _in_place(memory, device, values.size, values.dtype.type)
+
+
+_REGISTERED: weakref.WeakValueDictionary[tuple[int, int], PinnedMemory] = weakref.WeakValueDictionary()
+
+
+def _device() -> int:
+    """Return the current device. Raises EngineFailure if it cannot read host memory in place."""
     import cupy
 
-    device = cupy.cuda.runtime.getDevice()
+    device = int(cupy.cuda.runtime.getDevice())
     if not cupy.cuda.runtime.deviceGetAttribute(SAME_POINTER, device):
         raise EngineFailure(f"CUDA device {device} cannot read host memory in place; run with edges=resident")
-    memory = PinnedMemory(length * np.dtype(dtype).itemsize)
+    return device
+
+
+def _in_place(memory: PinnedMemory, device: int, length: int, dtype: type[np.generic]) -> Any:
+    """Return the array of some pinned memory, which it keeps."""
+    import cupy
+
     unowned = cupy.cuda.UnownedMemory(memory.pointer, max(1, memory.nbytes), memory, device)
     return pinned_type(cupy.ndarray)(length, dtype, cupy.cuda.MemoryPointer(unowned, 0))
 

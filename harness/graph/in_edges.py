@@ -1,6 +1,8 @@
-"""In-degrees and in-edges of a few vertices from a CSR, without its CSC: for graphs whose CSC would not fit."""
+"""In-degrees and in-edges of a few vertices from a CSR, without its CSC: for graphs whose CSC would not fit.
 
-# mypy: allow-untyped-decorators
+NumPy processes small graphs. Compiled loops process others, and are loaded only then.
+"""
+
 from __future__ import annotations
 
 import os
@@ -8,14 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from harness.graph.adjacency import Adjacency, Array
 from harness.graph.file_maps import ROWS_AT_ONCE, release_pages
 from harness.graph.slices import in_slices
 
-FEW_EDGES = 1 << 22  # NumPy counts these in milliseconds, without loading compiled code
+FEW_EDGES = 1 << 22  # NumPy takes milliseconds
 LEAST_RANGE = 1 << 16  # destinations of a thread
 
 
@@ -33,6 +34,8 @@ def in_offsets(csr: Adjacency) -> NDArray[np.int64]:
 
 def _count(neighbours: Array, degrees: NDArray[np.int64]) -> None:
     """Add the in-degrees. Each thread has a range of destinations, and reads all edges: no two write one number."""
+    from harness.graph.in_edge_kernels import count_between
+
     threads = max(1, min(len(os.sched_getaffinity(0)), len(degrees) // LEAST_RANGE))
     bounds = np.linspace(0, len(degrees), threads + 1).astype(np.int64)
 
@@ -40,20 +43,12 @@ def _count(neighbours: Array, degrees: NDArray[np.int64]) -> None:
         first, last = bounds[thread], bounds[thread + 1]
         for begin in range(0, neighbours.size, ROWS_AT_ONCE):
             part = neighbours[begin : begin + ROWS_AT_ONCE]
-            _count_between(part, first, last, degrees)
+            count_between(part, first, last, degrees)
             if thread == 0:
                 release_pages(part)
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(count, range(threads)))
-
-
-@njit(nogil=True, cache=True)  # pragma: no cover - compiled
-def _count_between(neighbours: Array, first: int, last: int, degrees: Array) -> None:
-    for e in range(len(neighbours)):
-        v = np.int64(neighbours[e])
-        if first <= v < last:
-            degrees[v] += 1
 
 
 def edges_into(csr: Adjacency, vertices: NDArray[Any]) -> tuple[Array, Array]:
@@ -63,35 +58,23 @@ def edges_into(csr: Adjacency, vertices: NDArray[Any]) -> tuple[Array, Array]:
     """
     wanted = np.zeros(csr.offsets.size - 1, np.bool_)
     wanted[vertices] = True
+    if csr.neighbours.size <= FEW_EDGES:
+        positions = np.flatnonzero(wanted[csr.neighbours])
+        return positions, csr.neighbours[positions]
+    from harness.graph.in_edge_kernels import count_wanted, list_wanted
+
     found: dict[int, Array] = {}
 
     def search(part: slice) -> None:
         neighbours = csr.neighbours[part]
-        positions = np.empty(_wanted_among(neighbours, wanted), np.int64)
-        _list_wanted(neighbours, wanted, part.start, positions)
+        positions = np.empty(count_wanted(neighbours, wanted), np.int64)
+        list_wanted(neighbours, wanted, part.start, positions)
         found[part.start] = positions
         release_pages(neighbours)
 
     in_slices(search, csr.neighbours.size)
     positions = np.concatenate([np.zeros(0, np.int64), *(found[first] for first in sorted(found))])
     return positions, csr.neighbours[positions]
-
-
-@njit(nogil=True, cache=True)  # pragma: no cover - compiled
-def _wanted_among(neighbours: Array, wanted: Array) -> int:
-    count = 0
-    for e in range(len(neighbours)):
-        count += wanted[neighbours[e]]
-    return count
-
-
-@njit(nogil=True, cache=True)  # pragma: no cover - compiled
-def _list_wanted(neighbours: Array, wanted: Array, first: int, positions: Array) -> None:
-    count = 0
-    for e in range(len(neighbours)):
-        if count < len(positions) and wanted[neighbours[e]]:
-            positions[count] = first + e
-            count += 1
 
 
 def sources_of(csr: Adjacency, positions: NDArray[np.int64]) -> Array:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from harness.campaign import fingerprint
 from harness.campaign.fingerprint import Fingerprint, InputsChanged
 from harness.graph import Graph
 from harness.language import Inputs
@@ -62,3 +63,15 @@ def test_a_write_to_any_array_of_the_graph_is_reported_by_name(problem):
 def test_a_cold_problem_has_no_state(problem):
     problem.start = None
     Fingerprint(problem).check()
+
+
+def test_a_write_to_any_part_of_a_long_array_is_reported_once(problem, monkeypatch):
+    monkeypatch.setattr(fingerprint, "PART", 16)
+    draw = np.random.default_rng(2)
+    problem.graph = Graph.from_edges(*draw.integers(0, 40, (2, 101)), name="parts", duplicates="keep")
+    neighbours = problem.graph.csr.neighbours
+    Fingerprint(problem).check()
+    for at in (0, 3, 4, 57, 100):
+        before = Fingerprint(problem)
+        ctypes.cast(neighbours.ctypes.data, ctypes.POINTER(ctypes.c_uint32))[at] ^= 1
+        assert before.changes() == ["graph neighbours"]

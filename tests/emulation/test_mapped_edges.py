@@ -15,6 +15,9 @@ from harness.contract import EngineFailure, Phases
 from harness.device import host_memory
 from harness.edge_places import Place
 from harness.emulation.arrays import RuntimeFailure
+from harness.graph import Adjacency, Graph
+from harness.graph.generators import rmat_rows
+from harness.graph.pages import array_in_pages
 from harness.lowering.cuda import executor as cuda
 from harness.lowering.cuda.device_store import DeviceStore
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine, plan_of
@@ -131,12 +134,75 @@ def test_large_memory_is_registered_in_pieces(emulated, registered, monkeypatch)
 
 
 def test_pinned_pages_are_not_inherited_by_forked_processes(emulated):
-    array = host_memory.pinned_array(1 << 16, np.uint32)
+    assert forks_without(host_memory.on_host(host_memory.pinned_array(1 << 16, np.uint32)))
+
+
+def test_values_in_pages_of_their_own_are_registered_in_place(emulated, registered):
+    values = array_in_pages(5000, np.uint32)
+    values[:] = np.arange(5000)
+    frozen = Graph(Adjacency(np.array([0, 5000]), values), name="pages").csr.neighbours
+    array, again = (host_memory.pinned_values(frozen) for _ in range(2))
+    assert registered == {values.ctypes.data: values.nbytes}, "once"
+    assert array.data.ptr == again.data.ptr == values.ctypes.data
+    np.testing.assert_array_equal(array.get(), np.arange(5000))
+    assert forks_without(values)
+    del array
+    assert registered
+    del again
+    assert not registered
+    assert not forks_without(values)
+    assert values[4999] == 4999, "the pages still belong to the array"
+    array = host_memory.pinned_values(frozen)
+    del values, frozen
+    np.testing.assert_array_equal(array.get(), np.arange(5000))
+
+
+def test_other_values_are_copied(emulated, registered):
+    for values in (np.arange(100, dtype=np.uint32), array_in_pages(100, np.uint32)[1:], np.zeros(0, np.uint32)):
+        array = host_memory.pinned_values(values)
+        assert array.data.ptr != values.ctypes.data
+        assert len(registered) == 1
+        np.testing.assert_array_equal(array.get(), values)
+        del array
+    assert not registered
+
+
+def test_a_failed_registration_in_place_leaves_the_values(emulated, registered, monkeypatch):
+    def register(pointer, size, flags):
+        if registered:
+            raise RuntimeFailure("cudaErrorMemoryAllocation: out of memory")
+        registered[pointer] = size
+
+    monkeypatch.setattr(host_memory, "PIECE", 4096)
+    monkeypatch.setattr(sys.modules["cupy"].cuda.runtime, "hostRegister", register)
+    values = array_in_pages(3000, np.uint32)
+    values[:] = 7
+    with pytest.raises(MemoryError, match="cannot lock 12,000 bytes"):
+        host_memory.pinned_values(values)
+    assert not registered
+    assert not forks_without(values)
+    assert (values == 7).all()
+
+
+def test_a_graph_in_pages_of_its_own_is_not_copied(emulated, registered, mapped):
+    graph = rmat_rows(scale=6, edge_factor=8)
+    program = program_named("shortest_paths")
+    engine = mapped("changes-push")
+    answers(engine, program, graph, emulated)
+    assert engine.executor.arrays["out_neighbours"].data.ptr == graph.csr.neighbours.ctypes.data
+    assert graph.csr.neighbours.ctypes.data in registered
+    engine.close()
+    assert not registered
+
+
+def forks_without(values):
+    """Return whether the pages of an array are left out of forked processes."""
     areas = re.findall(
         r"^(\w+)-(\w+) .*?^VmFlags: (.*?)$", Path("/proc/self/smaps").read_text(), re.MULTILINE | re.DOTALL
     )
-    (flags,) = [flags.split() for low, high, flags in areas if int(low, 16) <= array.data.ptr < int(high, 16)]
-    assert "dc" in flags, "not copied at a fork"
+    at = values.ctypes.data
+    (flags,) = [flags.split() for low, high, flags in areas if int(low, 16) <= at < int(high, 16)]
+    return "dc" in flags
 
 
 def test_a_device_that_cannot_read_host_memory_is_refused(emulated, monkeypatch):

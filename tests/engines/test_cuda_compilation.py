@@ -173,6 +173,14 @@ def test_programs_with_reverse_edges_refuse_more_edges_than_32_bits_count():
         assert taken or "32 bits" in answer.reason
 
 
+def test_frontiers_of_gunrock_refuse_more_edges_than_their_size_counts():
+    program, graph = problem("bfs")
+    for edges, taken in ((1 << 33, False), ((1 << 33) - 1, True)):
+        answer = DECLARED["gunrock"].build(()).plan(program, replace(graph.facts, num_edges=edges), 1)
+        assert isinstance(answer, CudaPlan) == taken
+        assert taken or "counts its edges in 33 bits" in answer.reason
+
+
 FEW_SCHEDULES = 4  # of the schedules that cover an engine's options, the least number that must compile a program
 
 

@@ -11,10 +11,10 @@ import pytest
 import scipy.sparse
 
 from harness.cache import cache_folder
-from harness.graph import GraphError, load_graph, open_graph
+from harness.graph import GraphError, load_graph, named, open_graph
 from harness.graph.catalogue import BUILTIN_GRAPHS, onyx_graphs
 from harness.graph.catalogue.stand_ins import REMOVED, ROADS, SOCIAL
-from harness.graph.named import resolve, source_digest
+from harness.graph.named import build_graph, not_cached, resolve, source_digest
 
 SPECS = {spec.name: spec for spec in BUILTIN_GRAPHS}
 TABLE_7_1 = {  # millions of vertices and edges
@@ -61,6 +61,25 @@ def test_a_graph_opens_and_comes_from_the_cache_again(name, monkeypatch):
     first.validate()
     monkeypatch.setattr("harness.graph.Graph.from_edges", None)  # nothing is built again
     assert open_graph(SPECS[name].factory).content_hash == first.content_hash
+
+
+@pytest.mark.parametrize("name", ["rmat_rows", "urand_rows"])
+def test_graphs_made_by_rows_are_not_cached(name):
+    before = sorted(cache_folder().rglob("*"))
+    first, second = open_graph(SPECS[name]), open_graph(SPECS[name])
+    build_graph(SPECS[name])
+    assert first.content_hash == second.content_hash
+    assert first is not second
+    assert sorted(cache_folder().rglob("*")) == before
+
+
+def test_graphs_that_are_not_cached_are_not_made_ahead(monkeypatch):
+    made = []
+    monkeypatch.setattr(named, "resolve", lambda factory: not_cached(lambda size=3: made.append(size)))
+    build_graph("somewhere:made", {"size": 4})
+    assert made == []
+    open_graph("somewhere:made", {"size": 4})
+    assert made == [4]
 
 
 def test_label_propagation_on_the_digits_finds_the_digits():

@@ -7,7 +7,7 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.graph import Adjacency, Graph, GraphError
+from harness.graph import Adjacency, Graph, GraphError, identity
 
 
 @st.composite
@@ -189,6 +189,32 @@ def test_arrays_are_read_only_and_of_the_promised_types():
     weights[0] = -100
     assert changed.weights.tolist() == [100, 2]
     assert changed.in_weights.tolist() == [2, 100]
+
+
+def test_blocks_of_large_arrays_are_hashed_in_order(monkeypatch):
+    """The hash of a graph with a large array is another one, and finds exchanged blocks."""
+    draw = np.random.default_rng(1)
+    edges = draw.integers(0, 500, (2, 3000))
+    small, again, other = (Graph.from_edges(*edges, name="g", duplicates="keep") for _ in range(3))
+    assert small.content_hash == again.content_hash
+    monkeypatch.setattr(identity, "LARGE", 12_000)
+    monkeypatch.setattr(identity, "BLOCK", 1000)
+    assert other.content_hash != small.content_hash
+    hashes = {other.content_hash}
+    for change in (lambda a: a.__setitem__(0, a[0] ^ 1), lambda a: a.__setitem__(-1, a[-1] ^ 1), exchange_blocks):
+        neighbours = other.csr.neighbours.copy()
+        change(neighbours)
+        hashes.add(Graph(Adjacency(other.csr.offsets, neighbours), name="g").content_hash)
+    assert len(hashes) == 4
+    same = Graph(Adjacency(other.csr.offsets, other.csr.neighbours.copy()), name="h")
+    assert same.content_hash == other.content_hash
+
+
+def exchange_blocks(values):
+    """Exchange two blocks of 1,000 bytes."""
+    first = values[:250].copy()
+    values[:250] = values[500:750]
+    values[500:750] = first
 
 
 def test_the_content_hash_depends_only_on_content():

@@ -53,6 +53,19 @@ def test_a_hub_receives_at_most_one_run_between_flushes(owners, degrees, seed):
             assert most <= RUN + parallel
 
 
+def test_runs_are_the_same_without_a_csc():
+    draw = np.random.default_rng(3)
+    destinations = np.repeat([0, 40, 1999, 7], [5 * HUB + 3, HUB + 1, 2 * RUN * 3, 20])
+    edges = draw.integers(0, 2000, len(destinations)), destinations
+    graph, known = (Graph.from_edges(*edges, num_vertices=2000, name="hubs", duplicates="keep") for _ in range(2))
+    bounds = owner_bounds(known.csc.offsets, 3)
+    found, wanted = hub_runs(graph, bounds), hub_runs(known, bounds)
+    assert "csc" not in graph.__dict__
+    assert len(found.hubs) == 3
+    for name in ("hubs", "hub_bounds", "run_bounds", "ends", "run_hubs"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
+
+
 def received(p, self):
     """Sum one number of every source."""
     p.vertex("x")

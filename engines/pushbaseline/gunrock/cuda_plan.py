@@ -44,6 +44,7 @@ BALANCE = {"block": "BlockMapped", "merge_path": "MergePath"}
 # additions to hubs do not accumulate: ranks on an R-MAT graph were off by 4.6e-5 after 20 supersteps of changes.
 REBUILD_SHARE = 0.9
 FOLDER = Path(__file__).parent
+EDGE_BITS = 33  # of gunrock.cuh
 Signature = list[tuple[str, str]]
 
 EMPTY = """
@@ -154,6 +155,8 @@ def plan(
 
 def refused(program: Program, schedule: GunrockSchedule, facts: GraphFacts, features: int) -> str:
     """Return why this schedule cannot run a lowered program; empty if it can, as far as known without planning."""
+    if facts.num_edges >= 1 << EDGE_BITS:
+        return f"a frontier counts its edges in {EDGE_BITS} bits, and the graph has {facts.num_edges:,}"
     reason = refusal(program, facts, features, change_driven=True)
     forms = "" if reason else change_driven(program)
     return forms if isinstance(forms, str) and forms else reason

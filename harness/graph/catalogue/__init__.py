@@ -142,6 +142,6 @@ def onyx_graphs() -> list[GraphSpec]:
 
 __all__ = [
     "BUILTIN_GRAPHS", "check_delaunay", "check_digits", "check_file", "check_grid", "check_motorcycle", "check_photo",
-    "check_ratings", "check_rmat", "check_rmat_rows", "check_urand_rows", "delaunay", "digits", "file", "grid", "highways",
-    "motorcycle", "onyx_graphs", "photo", "published", "random_ratings", "rmat", "rmat_rows", "urand_rows",
+    "check_ratings", "check_rmat", "check_rmat_rows", "check_urand_rows", "delaunay", "digits", "file", "grid",
+    "highways", "motorcycle", "onyx_graphs", "photo", "published", "random_ratings", "rmat", "rmat_rows", "urand_rows",
 ]  # fmt: skip

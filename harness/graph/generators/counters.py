@@ -70,7 +70,7 @@ def poisson(mean: float, key: Any, v: Any) -> int:
         w = uniform(key, (attempt + _ONE) * _ATTEMPTS + v)
         attempt += _TWO
         distance = 0.5 - abs(u)
-        k = int(math.floor((2 * a / distance + b) * u + mean + 0.43))
+        k = math.floor((2 * a / distance + b) * u + mean + 0.43)
         if distance >= 0.07 and w <= inside:
             return k
         if k < 0 or (distance < 0.013 and w > distance):

@@ -9,11 +9,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from harness.graph.generators.counters import number, poisson
+from harness.graph.generators.counters import key_of, number, poisson
 
 Array = NDArray[Any]
 
-_ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
+__all__ = ["even_degrees", "even_rows_of", "even_weights", "key_of", "rmat_degrees", "rmat_rows_of"]
+
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
 _LOW, _S32 = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 

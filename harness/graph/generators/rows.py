@@ -2,12 +2,11 @@
 
 A row is a function of the seed and its vertex. The degrees of all vertices give the offsets, and then threads fill the
 rows of a CSR in place (:mod:`harness.graph.generators.row_kernels`). Only each row is sorted. The memory is that of the
-graph. Graphs do not depend on the number of threads.
+graph. Graphs do not depend on the number of threads. Compiled loops are loaded when a graph is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +15,6 @@ from numpy.typing import NDArray
 
 from harness.graph.adjacency import Adjacency, Array
 from harness.graph.errors import GraphError
-from harness.graph.generators import row_kernels as kernels
-from harness.graph.generators.counters import key_of
 from harness.graph.graph import Graph
 from harness.graph.named import not_cached
 from harness.graph.pages import array_in_pages
@@ -71,7 +68,7 @@ def urand_rows(
     """Return a directed multigraph of random rows: out-degrees and destinations are independent and uniform.
 
     Out-degrees are integers in least_degree .. most_degree; destinations are all vertices, with self-loops and
-    parallel edges. The defaults are the degrees of GU in EMOGI (Min et al. 2020, figure 6), which has 134 million
+    parallel edges. The defaults are the degrees of the graph GU in Min et al. 2020, figure 6, which has 134 million
     vertices; GU itself was drawn otherwise and is undirected.
 
     max_weight: 0 for no weights, else integers drawn uniformly from 1..max_weight for every edge.
@@ -95,22 +92,23 @@ class RmatRows:
 
     def degrees(self, first: int, degrees: NDArray[np.int64]) -> None:
         """Set the degrees of the vertices from ``first`` on."""
+        from harness.graph.generators import row_kernels as kernels
+
         a, b, c, d = self.quadrants
         ones = np.arange(self.scale + 1)
         means = self.edges * (a + b) ** (self.scale - ones) * (c + d) ** ones
         _, inverses, shift, mask = self._permutation
-        kernels.rmat_degrees(means, key_of(self.seed, DEGREES), inverses, shift, mask, first, degrees)
+        kernels.rmat_degrees(means, kernels.key_of(self.seed, DEGREES), inverses, shift, mask, first, degrees)
 
     def rows(self, offsets: NDArray[np.int64], first: int, last: int, base: int, neighbours: Array) -> None:
         """Set the rows ``first..last``; ``neighbours[0]`` is edge ``base``."""
+        from harness.graph.generators import row_kernels as kernels
+
         a, b, c, d = self.quadrants
         shares = [b / (a + b) if a + b else 0.0, d / (c + d) if c + d else 0.0]
         limits = np.array([round(share * 2**32) for share in shares], np.uint64)
-        factors, inverses, shift, mask = self._permutation
-        kernels.rmat_rows_of(
-            offsets, first, last, limits, key_of(self.seed, DESTINATIONS), self.scale, factors, inverses, shift, mask,
-            base, neighbours,
-        )  # fmt: skip
+        key, permutation = kernels.key_of(self.seed, DESTINATIONS), self._permutation
+        kernels.rmat_rows_of(offsets, first, last, limits, key, self.scale, *permutation, base, neighbours)
 
     @property
     def _permutation(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64], np.uint64, np.uint64]:
@@ -132,11 +130,15 @@ class EvenRows:
 
     def degrees(self, first: int, degrees: NDArray[np.int64]) -> None:
         """Set the degrees of the vertices from ``first`` on."""
-        kernels.even_degrees(self.least, self.most, key_of(self.seed, DEGREES), first, degrees)
+        from harness.graph.generators import row_kernels as kernels
+
+        kernels.even_degrees(self.least, self.most, kernels.key_of(self.seed, DEGREES), first, degrees)
 
     def rows(self, offsets: NDArray[np.int64], first: int, last: int, base: int, neighbours: Array) -> None:
         """Set the rows ``first..last``; ``neighbours[0]`` is edge ``base``."""
-        key = key_of(self.seed, DESTINATIONS)
+        from harness.graph.generators import row_kernels as kernels
+
+        key = kernels.key_of(self.seed, DESTINATIONS)
         kernels.even_rows_of(offsets, first, last, self.num_vertices, key, base, neighbours)
 
 
@@ -173,16 +175,15 @@ def _graph(
 
 
 def _weights(num_edges: int, seed: int, max_weight: int) -> NDArray[np.float32]:
-    weights = array_in_pages(num_edges, np.float32)
-    key = key_of(seed, WEIGHTS)
-    fill: Callable[[slice], None] = lambda part: kernels.even_weights(max_weight, key, part.start, weights[part])  # noqa: E731
-    in_slices(fill, num_edges)
+    from harness.graph.generators import row_kernels as kernels
+
+    weights: NDArray[np.float32] = array_in_pages(num_edges, np.float32)
+    key = kernels.key_of(seed, WEIGHTS)
+    in_slices(lambda part: kernels.even_weights(max_weight, key, part.start, weights[part]), num_edges)
     return weights
 
 
-def check_rmat_rows(
-    scale: int, edge_factor: float, a: float, b: float, c: float, d: float, max_weight: int
-) -> None:
+def check_rmat_rows(scale: int, edge_factor: float, a: float, b: float, c: float, d: float, max_weight: int) -> None:
     """Raise GraphError for invalid parameters of `rmat_rows`."""
     quadrants = (a, b, c, d)
     if not 0 <= scale <= 31:

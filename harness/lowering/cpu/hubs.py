@@ -7,12 +7,14 @@ and their rows start at zero; after every ``RUN`` edges of a hub its row is *flu
 end, the held values and the sums *join*. All other vertices are pushed into as usual, and no message is added twice.
 """
 
+# mypy: allow-untyped-decorators
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from harness.facts import GraphFacts
@@ -88,14 +90,37 @@ class HubRuns:
         return {"run_starts": np.full(owners, first, np.int64), "run_ends": np.clip(self.ends, first, last)}
 
 
+@njit(nogil=True, cache=True)  # pragma: no cover - compiled
+def _count_runs(offsets: Array, neighbours: Array, number_of: Array, before: Array, met: Array, ends: Array) -> None:
+    """Set the ends of the runs of all hubs in one pass over the edges; ``number_of``: a hub's number, int32[V], or -1.
+
+    ``before``: the runs of the hubs before each. ``met``: zeros, for the edges into each hub so far.
+    """
+    for u in range(len(offsets) - 1):
+        for e in range(offsets[u], offsets[u + 1]):
+            hub = number_of[neighbours[e]]
+            if hub >= 0:
+                met[hub] += 1
+                if met[hub] % RUN == 0:
+                    ends[before[hub] + met[hub] // RUN - 1] = u + 1
+
+
 def hub_runs(graph: Graph, owners: NDArray[np.int64]) -> HubRuns:
     """Return the hubs of a graph whose destinations are owned in ranges ``owners`` (int64[owners + 1])."""
-    offsets, sources = graph.csc.offsets, graph.csc.neighbours
-    hubs = np.flatnonzero(graph.in_degrees > HUB).astype(np.int64)
-    full = graph.in_degrees[hubs] // RUN  # runs of RUN edges
+    in_degrees = graph.in_degrees
+    hubs = np.flatnonzero(in_degrees > HUB).astype(np.int64)
+    full = in_degrees[hubs] // RUN  # runs of RUN edges
     number = np.repeat(np.arange(len(hubs)), full)
-    within = np.arange(len(number)) - np.repeat(np.cumsum(full) - full, full)
-    ends = taken_from(sources, offsets[hubs[number]] + (within + 1) * RUN - 1).astype(np.int64) + 1
+    before = np.cumsum(full) - full  # runs of the hubs before
+    if "csc" in graph.__dict__:
+        within = np.arange(len(number)) - before[number]
+        places = graph.csc.offsets[hubs[number]] + (within + 1) * RUN - 1
+        ends = taken_from(graph.csc.neighbours, places).astype(np.int64) + 1
+    else:
+        ends, number_of = np.zeros(len(number), np.int64), np.full(graph.num_vertices, -1, np.int32)
+        number_of[hubs] = np.arange(len(hubs))
+        if len(hubs):
+            _count_runs(graph.csr.offsets, graph.csr.neighbours, number_of, before, np.zeros(len(hubs), np.int64), ends)
     owner = np.searchsorted(owners, hubs[number], side="right") - 1
     last = np.arange(len(owners) - 1)
     ends = np.concatenate([ends, np.full(len(last), graph.num_vertices)])
@@ -113,7 +138,7 @@ class Hubs(Table[HubRuns]):
 
     def of(self, graph: Graph) -> HubRuns:
         """Return hubs and runs."""
-        return hub_runs(graph, owner_bounds(graph.csc.offsets, self.owners))
+        return hub_runs(graph, owner_bounds(graph.in_offsets, self.owners))
 
     def nbytes(self, graph: GraphFacts) -> int:
         """Return the bytes of all arrays."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from harness.device.host_memory import pinned_array
+from harness.device.host_memory import pinned_array, pinned_values
 from harness.device.managed_memory import managed_array
 from harness.edge_places import Place
 from harness.lowering.cuda.buffers import CudaBuffer
@@ -107,10 +107,11 @@ class MappedEdges(EdgePlace):
     writable = False
 
     def upload(self, values: Array) -> Any:
-        """Return a page-locked copy. Raises MemoryError, EngineFailure."""
-        array = pinned_array(values.size, values.dtype.type)
-        array.set(values)
-        return array
+        """Return the values page-locked, in place if they have pages of their own, else a copy.
+
+        Raises MemoryError, EngineFailure.
+        """
+        return pinned_values(values)
 
     def empty(self, length: int, dtype: type[np.generic]) -> Any:
         """Return a page-locked array of zeros. Raises MemoryError, EngineFailure."""
