@@ -44,13 +44,14 @@ PAPERS = {  # a preset: its algorithms
     "scaph_alpha": {"components", "sssp"},
     "scaph_overhead": {"components", "sssp"},
     "scaph_values": {"components", "sssp", "bfs"},
+    "four_billion_edges": {"bfs"},
 }
 FEWER_GRAPHS = {
     "figure_7_3": 2, "simdx_lists": 4, "simdx_filters": 4, "simdx_fusion": 4, "onyx_directions": 2, "onyx_folding": 2,
     "onyx_tracking": 2, "onyx_features": 1, "cusparse": 2, "mapped_edges": 1, "edge_places": 1,
     "emogi_figure_7": 4, "emogi_figure_8": 4, "emogi_figure_9": 4, "emogi_figure_10": 4,
     "scaph_used": 2, "scaph_ablations": 2, "scaph_table": 2, "scaph_memory": 2, "scaph_alpha": 2,
-    "scaph_overhead": 2, "scaph_values": 2,
+    "scaph_overhead": 2, "scaph_values": 2, "four_billion_edges": 2,
 }  # fmt: skip
 GRAPHS_OF_THE_THESIS = 8  # of all other presets
 GPU_SCALES = ("full", "stand_ins")  # alternate along the presets; they differ in their graphs and limits only
@@ -142,6 +143,7 @@ def test_a_preset_of_a_paper_has_a_column_for_every_cell_of_a_gpu(plan, name):
         "cusparse": "diffusion",
         "mapped_edges": "diffusion",
         "edge_places": "diffusion",
+        "four_billion_edges": "bfs",
     }.get(name, "bfs" if name.startswith(("simdx_f", "emogi")) else "sssp" if name.startswith("scaph") else "thesis_lp")
     scale = GPU_SCALES[list(PAPERS).index(name) % 2]
     large = plan(f"+experiment={name}", f"scale={scale}", f"algorithm={one}", *features(name))

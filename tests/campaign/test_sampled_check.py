@@ -8,13 +8,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from harness.algorithms.bfs import BFS
 from harness.algorithms.label_propagation import LabelPropagation
+from harness.campaign import verdict
 from harness.campaign.sampled_check import Checked, RunInParts, Transition, checked
 from harness.contract import Phases, RunStatistics, Superstep
 from harness.graph.generators import rmat
 from harness.language import trace
+from harness.language.algorithm import Answer
 from harness.language.reference import ReferenceRun
 from harness.language.sampled import Sample
+from harness.language.validation import WITHIN, Comparison
+from harness.records.outcome import Outcome
 
 
 @pytest.fixture
@@ -70,6 +75,26 @@ def test_a_program_without_a_sampled_check_is_reported(outcomes):
     outcome, reason, _ = found["fake_right", "als"]
     assert outcome == "invalid_input"
     assert "the program alternates sides; give validate=true or false" in reason
+
+
+@pytest.mark.parametrize(("most", "asked"), [(100, 1), (99, 0)])
+def test_the_library_computes_whole_answers_of_graphs_that_are_not_too_large(most, asked, monkeypatch):
+    level = np.zeros((3, 1), np.float32)
+    answers, problem = [], SimpleNamespace(
+        start=None, graph=SimpleNamespace(num_edges=100), max_supersteps=9, by_residual=False, program=trace(BFS())
+    )  # fmt: skip
+    monkeypatch.setattr(verdict, "EDGES_OF_LIBRARY", most)
+    monkeypatch.setattr(
+        verdict,
+        "library_answer",
+        lambda problem: answers.append(problem) or Answer({"level": level + 1.0}, "a library"),
+    )
+    right = SimpleNamespace(worst=lambda problem: (Comparison(True, 0.0, 0.0, WITHIN), "a sample"))
+    cell = SimpleNamespace(validate="sampled")
+    outcome, reason, told = verdict.verdict(cell, problem, {"level": level}, settled=True, supersteps=5, checked=right)
+    assert len(answers) == asked
+    assert told["validation"]["against"] == ("a library; a sample" if asked else "a sample")
+    assert (outcome, bool(reason)) == ((Outcome.WRONG, True) if asked else (Outcome.OK, False))
 
 
 @pytest.mark.parametrize("off", [0.0, 0.5])
