@@ -12,10 +12,11 @@ import sys
 import numpy as np
 import pytest
 
-from harness.contract import Phases
+from harness.contract import Phases, Yes
 from harness.graph import Adjacency, Graph
-from harness.graph.generators import rmat
+from harness.graph.generators import rmat, rmat_rows
 from harness.language import trace
+from harness.language.sampled import Sample
 from harness.lowering.cuda import edge_places
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 from tests.engines.test_cuda import algorithms
@@ -78,3 +79,31 @@ def test_rows_beyond_32_bits_give_the_answers_of_the_same_rows_at_the_beginning(
     np.testing.assert_array_equal(found[0][0], found[1][0])
     assert np.isfinite(found[0][0]).mean() > 0.3
     assert found[0][1:] == found[1][1:]
+
+
+@pytest.mark.short_run(rows=2)
+@pytest.mark.parametrize("name", ["bfs", "sssp", "pagerank"])
+@pytest.mark.parametrize(
+    ("engine", "options"),
+    [
+        ("emogi", MAPPED), ("emogi", {"edges": "resident"}), ("scaph", {}), ("gunrock", MAPPED), ("tigr", MAPPED),
+        ("onyx", {**PUSH, **STREAMED, "window_mb": 0.1}), ("onyx", {**PUSH, "edges": "resident"}),
+    ],
+)  # fmt: skip
+def test_a_push_and_its_check_on_a_sample_need_no_csc(engine, options, name, emulated, monkeypatch):
+    monkeypatch.setitem(SCHEDULES, "made by rows", (engine, options))
+    csc = Graph.__dict__["csc"]
+    monkeypatch.setattr(Graph, "csc", property(lambda self: pytest.fail("a CSC")))
+    algorithm, graph = algorithms()[name], rmat_rows(scale=7, edge_factor=8, max_weight=4)
+    program, inputs = trace(algorithm), algorithm.inputs(graph, 1)
+    chosen = Sample.draw(program, graph)
+    made = cuda_engine("made by rows")
+    assert isinstance(made.supports(program, graph, 1, emulated), Yes)
+    made.prepare(program, graph, 1, emulated, Phases())
+    made.reset(inputs)
+    made.run(1)
+    after = {output: made.rows(output, chosen.results(output)) for output in program.outputs}
+    monkeypatch.setattr(Graph, "csc", csc)  # the sample's own graph has one
+    reduced = chosen.reduced(graph, inputs, 1, None)
+    assert chosen.compared(inputs, 1, None, after, reduced=reduced).ok
+    made.close()
