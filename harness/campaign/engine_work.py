@@ -131,7 +131,7 @@ def _admitted(
     reason = whole_run_refusal(engine, cell, problem)
     if reason:
         raise Unsupported(reason)
-    with phases("support"):  # may build the in-edges of the graph, from which facts are computed
+    with phases("support"):  # may count the in-edges of the graph, from which facts are computed
         answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
     if isinstance(answer, No):
         raise Unsupported(answer.reason)

@@ -45,7 +45,7 @@ def uniform(key: Any, i: Any) -> Any:
 
 
 @njit(nogil=True, cache=True)  # pragma: no cover - compiled
-def poisson(mean: float, key: Any, v: Any) -> int:
+def poisson(mean: float, key: Any, v: Any) -> Any:
     """Return a Poisson variable, the one of vertex ``v`` < 2^32 in a stream.
 
     Small means are inverted. For others, transformed rejection (Hörmann, "The transformed rejection method for
