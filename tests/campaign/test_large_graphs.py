@@ -10,7 +10,7 @@ from harness.graph import graph, in_edges
 from tests.campaign.one_cell import report_of  # noqa: F401  a fixture
 
 
-@pytest.mark.short_run(rows=1, always="compiled")
+@pytest.mark.full
 @pytest.mark.parametrize("counted", ["numpy", "compiled"])
 def test_a_cell_makes_its_graph_once_and_keeps_it_in_one_direction(counted, report_of, monkeypatch, tmp_path):  # noqa: F811
     sizes, transposed = [], graph.transpose

@@ -56,7 +56,7 @@ def numbered_from(first, graph):
     return made
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("case", CASES)
 def test_rows_beyond_32_bits_give_the_answers_of_the_same_rows_at_the_beginning(case, emulated, monkeypatch):
     monkeypatch.setattr(
@@ -81,7 +81,7 @@ def test_rows_beyond_32_bits_give_the_answers_of_the_same_rows_at_the_beginning(
     assert found[0][1:] == found[1][1:]
 
 
-@pytest.mark.short_run(rows=2)
+@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize("name", ["bfs", "sssp", "pagerank"])
 @pytest.mark.parametrize(
     ("engine", "options"),

@@ -187,7 +187,7 @@ def test_a_failed_registration_in_place_leaves_the_values(emulated, registered, 
 def test_a_graph_in_pages_of_its_own_is_not_copied(emulated, registered, mapped):
     graph = rmat_rows(scale=6, edge_factor=8)
     program = program_named("shortest_paths")
-    engine = mapped("changes-push")
+    engine = mapped("changes-push-edges")
     answers(engine, program, graph, emulated)
     assert engine.executor.arrays["out_neighbours"].data.ptr == graph.csr.neighbours.ctypes.data
     assert graph.csr.neighbours.ctypes.data in registered
