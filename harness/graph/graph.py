@@ -168,7 +168,7 @@ class Graph:
     @cached_property
     def facts(self) -> GraphFacts:
         """Size, degree summary and kind, computed at first use."""
-        return self.facts_with(degree_summary(self.in_degrees), self.csr.degree_summary)
+        return self.facts_with(degree_summary(np.diff(self.in_offsets)), self.csr.degree_summary)
 
     def facts_with(self, in_degrees: Degrees, out_degrees: Degrees) -> GraphFacts:
         """Return the facts with known summaries of the degrees."""
