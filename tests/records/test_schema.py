@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.records import RECORD_FILE, SCHEMA_VERSION, Mark, RecordError, read_record, validate, write_record
+from harness.records.floor import Rates, Work, floor_of
 from harness.records.schema import json_schema
 from harness.records.versions import upgraded
-from tests.records.samples import record, warm_record
+from tests.records.samples import accurate_record, record, warm_record
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "record-schema.json"
 KEPT = sorted((Path(__file__).parent / "versions").glob("*.json"))
@@ -129,3 +130,44 @@ def test_half_a_record_of_an_earlier_version_is_refused():
 def test_every_mark_is_explained(mark):
     assert len(mark.meaning.split()) > 5
     assert validate(record(marks=[mark]))["marks"] == [mark]
+
+
+_LOADS = {"requests": 1.0, "sectors": 4.0, "bytes": 128.0}
+_ATOMICS = {"requests": 0.0, "sectors": 0.0, "transactions": 0.0}
+_KERNEL = {"load_efficiency": None, "loads": _LOADS, "atomics": _ATOMICS}
+_RATES = Rates(levels=[(0, 1e6)], on_chip=0, adds=None, wide_adds=None, launch=None)
+PARTS = {
+    "solve": record()["solve"],
+    "validation": record()["validation"],
+    "accuracy": accurate_record("fast", (1.0, 0.9, 1.1), 3, [0.5] * 7)["accuracy"],
+    "resolution": {"requested": {"width": 1}, "resolved": {"width": 2}, "reason": "too narrow"},
+    "warm": warm_record()["warm"],
+    "memory": {"model": {**_KERNEL, "source": "a count", "share": 1.0, "kernels": {"k": _KERNEL}}, "counters": None,
+               "told": ""},
+    "floor": floor_of(Work(bytes=[500], adds=0, wide=False, launches=1), _RATES),
+    "transfers": {"visited_bytes": 8, "moved_bytes": {"read": 16}, "amplification": 2.0, "requests": {},
+                  "subgraphs": {}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_of_a_record_has_the_fields_of_the_schema_and_no_others(name):
+    part = PARTS[name]
+    assert validate(record(**{name: part}))[name] == part
+    with pytest.raises(RecordError, match=f"field '{name}' lacks nothing and has the unknown \\['later'\\]"):
+        record(**{name: {**part, "later": 1}})
+    for field in part:
+        with pytest.raises(RecordError, match=f"missing required field `{field}`"):
+            record(**{name: {known: value for known, value in part.items() if known != field}})
+
+
+def test_every_part_of_a_record_that_may_be_null_is_checked():
+    made = json_schema()["$defs"]
+    optional = {
+        name: one["$ref"].rpartition("/")[2]
+        for name, field in made["Record"]["properties"].items()
+        for one in field.get("anyOf", ())
+        if "$ref" in one
+    }
+    assert set(optional) == set(PARTS)
+    assert [name for name, kind in optional.items() if made[kind].get("additionalProperties") is not False] == []

@@ -338,3 +338,59 @@ def test_every_round_of_a_cell_counts_as_one_of_those_planned(cells, missing):
     model = page_model(rounds, None, cells)
     assert len(model["rows"]) == 2
     assert model["missing"] == missing
+
+
+def test_sweeps_are_told_apart_unless_they_are_compared():
+    records = [
+        cell(engine, "ring", "flood", k, seconds, sweep=sweep, started=f"2026-0{month}-01T00:00:00+00:00")
+        for month, (sweep, engine, seconds) in ((5, ("later", "slow", 4.0)), (3, ("first", "fast", 1.0)))
+        for k in (1, 8)
+    ]
+    apart, together = page_model(records, "slow", 4), page_model(records, "slow", 4, across=True)
+    assert apart["started"] == together["started"] == "2026-03-01T00:00:00+00:00"
+    assert (len(apart["close"]), len(together["close"])) == (4, 2)
+    names = ["ring · flood · later", "ring · flood · first"]
+    assert [one.title for one in apart["close"]] == [f"{name} · k = {k}" for name in names for k in (1, 8)]
+    assert [one.title for one in together["close"]] == ["ring · flood · k = 1", "ring · flood · k = 8"]
+    for model, titles in ((apart, names), (together, ["ring · flood"])):
+        assert [title for title, _ in model["panels"]] == titles
+        assert [block["title"] for block in model["heat"]] == titles
+
+
+def test_engines_stand_in_the_order_of_their_speed_ups():
+    model = page_model(sweep(), "slow", 28)
+    assert [one["engine"] for one in model["standings"]] == ["fast", list(ENGINES)[3], "slow", "close"]
+    assert [(one["ok"], one["fastest"], one["compared"]) for one in model["standings"]] == [
+        ("6 of 7", 6, "6"), ("6 of 7", 0, "6"), ("7 of 7", 0, "7"), ("6 of 7", 0, "6 (6 undecided)"),
+    ]  # fmt: skip
+    assert [(one["mean"], one["range"]) for one in model["standings"][:2]] == [
+        ("4×", "4× to 4×"), ("2×", "2× to 2×"),
+    ]  # fmt: skip
+
+
+def test_the_verdict_of_a_comparison_names_a_decided_speed_up_only():
+    def verdicts(*records, baseline="slow"):
+        return [one.verdict for one in page_model(records, baseline, len(records))["close"]]
+
+    slow, fast, same = (cell(name, "ring", "flood", 1, s) for name, s in (("slow", 4.0), ("fast", 1.0), ("same", 4.0)))
+    assert verdicts(slow, fast) == ["fastest: fast, 4× over the baseline"]
+    assert verdicts(slow, fast, baseline="fast") == ["fastest: fast"]
+    assert verdicts(slow, fast, baseline=None) == ["fastest: fast"]
+    assert verdicts(slow, same) == ["no single fastest engine"]
+
+
+def test_the_label_of_the_baseline_stands_for_it_if_there_is_one_only():
+    wide, narrow = (
+        cell(f"slow (width={width})", graph, "flood", 1, 4.0) for width, graph in ((2, "ring"), (1, "path"))
+    )
+    others = [cell("fast", graph, "flood", 1, 1.0) for graph in ("ring", "path")]
+    assert page_model([wide, *others], "slow", 3)["baseline"] == "slow (width=2)"
+    assert page_model([wide, narrow, *others], "slow", 4)["baseline"] == "slow"
+
+
+def test_caveats_are_counted_among_the_times_of_right_answers():
+    validation = {**record()["validation"], "ok": False}
+    records = [cell("slow", "ring", "flood", 1, 4.0, marks=["busy"]), cell("fast", "ring", "flood", 1, 1.0)]
+    wrong = cell("odd", "ring", "flood", 1, 1.0, marks=["busy"], outcome="wrong", validation=validation)
+    told = page_model([*records, wrong], "slow", 3)["marks"]
+    assert [note.partition(":")[0] for note in told if " times are " in note] == ["1 of 2 times are busy"]
