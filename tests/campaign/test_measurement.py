@@ -4,11 +4,13 @@ import gc
 import itertools
 import random
 
+import numpy as np
 import pytest
 
 from harness.campaign.cell import Measure
-from harness.campaign.measurement import Timing, marks_of, measure_engine, spare_cores
+from harness.campaign.measurement import Timing, marks_of, measure_engine, reset, spare_cores
 from harness.contract import Device, Engine, Phases, RunStatistics, Superstep, Yes
+from harness.language.warm import WarmStart
 from harness.records.statistics import median_interval
 
 
@@ -101,10 +103,77 @@ def test_what_is_to_be_done_after_the_warm_up_is_done_once():
     assert engine.calls == ["reset", 2, 2, 2, "warmed", *["reset", 20] * 2]
 
 
-def test_the_warm_up_never_runs_longer_than_the_run():
+@pytest.mark.parametrize(("supersteps", "steps"), [(1, [1]), (5, [2, 2, 1]), (6, [2, 2, 2])])
+def test_the_warm_up_never_runs_longer_than_the_run(supersteps, steps):
     engine = Counting(length=1000)
-    measured(engine, supersteps=6, repetitions=1, budget_s=1e-9)
-    assert engine.calls == ["reset", 2, 2, 2, "reset", 6]
+    measured(engine, supersteps=supersteps, repetitions=1, budget_s=1e-9)
+    assert engine.calls == ["reset", *steps, "reset", supersteps]
+
+
+def test_the_interval_is_looked_at_ever_more_rarely(monkeypatch):
+    looks = []
+
+    def looking(samples):
+        looks.append(len(samples))
+        return median_interval(samples)
+
+    monkeypatch.setattr("harness.campaign.measurement.median_interval", looking)
+    measured(Counting(length=1), repetitions=2, budget_s=1e9, width=1e-12)
+    *looks, last = looks
+    assert looks == [6, 9, 13, 19, 28, 42, 63, 94, 141, 211, 316, 474, 711]
+    assert last == 1000, "the interval of the result"
+
+
+class SlowResets(Counting):
+    """Its resets take the seconds ``resets`` in turn, and runs one or two hundredths of a second."""
+
+    def __init__(self, now, resets):
+        super().__init__(1)
+        self.now, self.resets, self.runs = now, itertools.cycle(resets), itertools.cycle([0.01, 0.02])
+
+    def reset(self, inputs, state=None):
+        super().reset(inputs, state)
+        self.now[0] += next(self.resets)
+
+    def run(self, max_supersteps):
+        self.now[0] += next(self.runs)
+        return super().run(max_supersteps)
+
+
+@pytest.mark.parametrize(("resets", "samples", "shortest"), [([1.0], 11, 1.0), ([2.0, 0.5, 1.5], 8, 0.5)])
+def test_resets_that_take_ten_budgets_end_the_measurement(monkeypatch, resets, samples, shortest):
+    now = [0.0]
+    monkeypatch.setattr("harness.clock.perf_counter", lambda: now[0])
+    engine = SlowResets(now, resets)
+
+    def first():
+        now[0] += 100.0  # which is not a part of the measurement
+        return 0.01, RunStatistics(True)
+
+    measure = Measure(repetitions=2, warmup_s=0, budget_s=1.0, width=1e-12)
+    timing = measure_engine(engine, None, 20, measure, Phases(), first=first)
+    assert (len(timing.samples), timing.stopped) == (samples, "budget")
+    assert timing.reset_s == pytest.approx(shortest)
+
+
+def test_a_reset_sets_the_start_that_the_run_needs():
+    class Starting(Counting):
+        def reset(self, inputs, state=None):
+            self.calls.append((inputs, state))
+
+        def narrow(self, stale, senders):
+            self.calls.append((stale, senders))
+
+    state, stale, senders = {"x": np.zeros(3)}, np.array([True, False, False]), np.array([False, True, False])
+    for start, calls in (
+        (None, [("inputs", None)]),
+        (WarmStart("restarted", restarted=True), [("inputs", {})]),
+        (WarmStart("warm", state), [("inputs", state)]),
+        (WarmStart("warm", state, stale, senders), [("inputs", state), (stale, senders)]),
+    ):
+        engine = Starting(1)
+        reset(engine, "inputs", start)
+        assert engine.calls == calls
 
 
 def test_a_narrow_interval_ends_the_measurement_before_the_budget():

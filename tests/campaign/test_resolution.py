@@ -97,22 +97,28 @@ class Several:
 
 
 class Refuses:
+    opened, closed = [], []
+    failure = RuntimeError("this schedule was never thought of")
+
     def __init__(self, schedule):
         self.schedule = schedule
+        self.opened.append(schedule)
 
     def supports(self, program, graph, features, device):
         if self.schedule.balance == "edge":
-            raise RuntimeError("this schedule was never thought of")
+            raise self.failure
         return Yes(0) if self.schedule.width == 2 else No("too narrow")
 
     def close(self):
-        pass
+        self.closed.append(self.schedule)
 
 
 @pytest.fixture
 def several(monkeypatch):
     module = ModuleType("engine_of_several_options")
     module.Engine = Refuses
+    monkeypatch.setattr(Refuses, "opened", [])
+    monkeypatch.setattr(Refuses, "closed", [])
     monkeypatch.setitem(sys.modules, module.__name__, module)
     return EngineSpec("several", "", Several, f"{module.__name__}:Engine")
 
@@ -125,12 +131,30 @@ def test_the_values_of_an_option(several):
     assert alternatives(several, {**defaults, "width": 2, "rebuild": 3})["rebuild"] == [16]
 
 
+def cell_of_several(*given):
+    schedule = {"balance": "warp", "width": None, "fold": True, "rebuild": 16}
+    return SimpleNamespace(schedule=schedule, given=given, device=None)
+
+
 def test_an_engine_that_fails_under_other_options_is_still_queried(several):
     problem = posed(PageRank())
-    cell = SimpleNamespace(
-        schedule={"balance": "warp", "width": None, "fold": True, "rebuild": 16}, given=(), device=None
-    )
-    assert resolve(several, cell, problem, "too narrow").resolved == {"width": 2}
+    assert resolve(several, cell_of_several(), problem, "too narrow").resolved == {"width": 2}
+    tried = [(schedule.balance, schedule.width) for schedule in Refuses.opened]
+    assert tried == [("edge", None), ("warp", 1), ("warp", 2)]
+    assert Refuses.closed == Refuses.opened
+
+
+def test_options_are_tried_one_by_one_and_then_together(several):
+    assert resolve(several, cell_of_several("width"), posed(PageRank()), "too narrow") is None
+    tried = [(schedule.balance, schedule.fold, schedule.width) for schedule in Refuses.opened]
+    assert tried == [("edge", True, None), ("warp", False, None), ("edge", False, None)]
+
+
+def test_memory_that_runs_out_is_no_refusal(several, monkeypatch):
+    monkeypatch.setattr(Refuses, "failure", MemoryError())
+    with pytest.raises(MemoryError):
+        resolve(several, cell_of_several(), posed(PageRank()), "too narrow")
+    assert Refuses.closed == Refuses.opened
 
 
 @pytest.fixture

@@ -60,6 +60,12 @@ def test_metis_with_only_edge_weights_or_only_vertex_weights(write):
     assert load_graph(write("n.graph", "2 1 10\n4 2\n6 1\n")).vertex_data["vertex_weight"].tolist() == [4, 6]
 
 
+def test_metis_reads_up_to_a_thousand_weights_of_a_vertex(write):
+    values = [str(value) for value in range(1000)]
+    graph = load_graph(write("m.graph", f"1 0 10 1000\n{' '.join(values)}\n"))
+    assert graph.vertex_data["vertex_weight"].tolist() == [list(range(1000))]
+
+
 @given(st.integers(1, 12), st.integers(0, 2**20), st.integers(1, 30))
 def test_metis_reads_files_of_networkx_in_blocks_of_any_size(tmp_path_factory, count, seed, block):
     made = nx.gnp_random_graph(count, 0.4, seed=seed)
@@ -86,10 +92,11 @@ def test_metis_reads_files_of_networkx_in_blocks_of_any_size(tmp_path_factory, c
         ("2 1 1\n2 5\n1\n", r":3: 1 numbers do not form complete entries"),
         ("2 1 10\n\n1 1\n", r":2: 0 numbers do not form complete entries"),
         ("2 1 1\n2 5\n1 6\n", r"listed at only one of its ends, or with two different weights"),
+        ("3 2 1\n2 5 3 1\n1 6\n1 1\n", r"listed at only one of its ends, or with two different weights"),
         ("3 1\n2 3\n\n\n", r"listed at only one of its ends"),
         ("2\n", r":1: the header is '2'"),
         ("2 1 7\n", r":1: format 007 is invalid"),
-        ("2 1 10 5000\n", r":1: 5000 weights"),
+        ("2 1 10 1001\n", r":1: 1001 weights"),
         ("700000000 1\n2\n1\n", r":1: the header announces 700000000 vertices, more than fit"),
         ("2 700000000\n2\n1\n", r":1: the header announces 1400000000 neighbours, more than fit"),
     ],
