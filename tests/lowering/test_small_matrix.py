@@ -103,6 +103,18 @@ def test_inverse_of_permutations_and_scales_is_exact(n):
     np.testing.assert_array_equal(result, np.linalg.inv(a.astype(np.float64)))
 
 
+@pytest.mark.parametrize("n", [3, 8])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_pivot_is_the_largest_of_its_column_in_magnitude(n, sign):
+    a = np.random.default_rng(n).uniform(0.5, 1.0, (n, n)).astype(np.float32)
+    a[:, 0] = 2.0**-20
+    a[-1, 0] = sign  # any other pivot loses 20 of 24 bits
+    space, result = placed(a, 0, n)
+    kernels(n)[2](space, 0, n)
+    exact = np.linalg.inv(a.astype(np.float64))
+    assert relative_error(result, exact) < 4 * UNIT_ROUNDOFF * np.linalg.cond(a.astype(np.float64)) + 1e-6
+
+
 @pytest.mark.parametrize("n", [2, 5, 33])
 @pytest.mark.parametrize("kind", ["zero", "rank one", "equal rows"])
 def test_singular_matrices_are_reported_by_nan(n, kind):
@@ -126,3 +138,18 @@ def test_matrices_that_are_not_positive_definite_are_reported_by_nan(n, kind):
     b = np.ones(n, np.float32)
     kernels(n)[1](space, 0, n, b, 0)
     assert np.isnan(b).all()
+
+
+@pytest.mark.parametrize("exponent", [-60, 60])
+def test_results_scale_with_the_matrix(exponent):
+    a, b = positive_definite(8, seed=8), np.random.default_rng(8).standard_normal(8).astype(np.float32)
+    solutions, inverses = [], []
+    for scale in (np.float32(1), np.float32(2.0**exponent)):
+        right, (space, _) = b * scale, placed(a * scale, 0, 8)
+        kernels(8)[1](space, 0, 8, right, 0)
+        solutions.append(right)
+        space, result = placed(a * scale, 0, 8)
+        kernels(8)[2](space, 0, 8)
+        inverses.append(result * scale)
+    np.testing.assert_array_equal(*solutions)
+    np.testing.assert_array_equal(*inverses)
