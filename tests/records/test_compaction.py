@@ -14,7 +14,8 @@ import pytest
 from harness.records import RecordError, compaction, write_record
 from harness.records import __main__ as records_command
 from harness.records.compaction import PARQUET_FILE, QueryError, compact, query
-from tests.records.samples import record
+from harness.records.floor import Rates, Work, floor_of
+from tests.records.samples import accurate_record, record
 
 pytest.importorskip("duckdb", reason="queries need the extra 'query'")
 
@@ -161,3 +162,37 @@ def test_a_wrong_answer_has_no_time(tmp_path):
     rows = query(tmp_path, "SELECT engine, outcome, median, minimum, samples FROM records")[1]
     assert rows == [("fast", "wrong", None, None, None)]
     assert query(tmp_path, "SELECT record->'$.solve.median' FROM records")[1] == [("0.1",)]
+
+
+def test_the_columns_are_those_of_the_record(tmp_path):
+    rates = Rates(levels=[(0, 1e4)], on_chip=0, adds=None, wide_adds=None, launch=None)
+    floor = floor_of(Work(bytes=[500], adds=0, wide=False, launches=1), rates)
+    given = {"floor": floor, "settled": False, "started": "2026-05-04T03:02:01+00:00"}
+    right = accurate_record("fast", (1.0, 0.9, 1.1), 3, [0.5, 0.6, 0.5, 0.7, 0.6, 0.8, 0.6], **given)
+    write_record(tmp_path / "a", right)
+    write_record(tmp_path / "b", {**right, "outcome": "wrong"})
+    plain = "outcome, supersteps, edges_visited, vertices, edges, device, engine, round, error, epoch(started)::BIGINT"
+    facts = (2, 20_100, 1000, 20_000, "cpu", "fast", 1, 1.25e-7, 1_777_863_721)
+    assert query(tmp_path, f"SELECT {plain} FROM records")[1] == [("ok", *facts), ("wrong", *facts)]
+    timed = "median, low, high, minimum, confidence, floor, accuracy_superstep, accuracy_median"
+    solve = right["solve"]
+    known = tuple(solve[name] for name in ("median", "low", "high", "minimum", "confidence"))
+    assert query(tmp_path, f"SELECT {timed} FROM records")[1] == [(*known, 0.05, 3, 0.6), (None,) * 8]
+
+
+def test_a_record_of_another_time_and_the_same_size_is_read_again(store):
+    compact(store)
+    path = store / "s1" / "a" / "record.json"
+    path.write_text(path.read_text().replace('"engine": "fast"', '"engine": "last"'))
+    assert query(store, "SELECT engine FROM records ORDER BY file")[1][0] == ("last",)
+
+
+def test_a_record_that_is_deleted_meanwhile_is_left_out(store, monkeypatch):
+    read = compaction.read_record
+
+    def reading(path):
+        path.unlink()
+        return read(path)
+
+    monkeypatch.setattr(compaction, "read_record", reading)
+    assert query(store, "SELECT count(*) FROM records")[1] == [(0,)]

@@ -4,7 +4,7 @@ import pytest
 
 from harness.records import Mark, merge_rounds, superseded
 from harness.records.statistics import median_interval, rounds_interval, trend
-from tests.records.samples import accurate_record, record
+from tests.records.samples import accurate_record, record, warm_record
 
 
 def in_round(number, times=(1.0, 0.9, 1.1), engine="fast", **changes):
@@ -46,7 +46,17 @@ def test_engines_stay_apart_and_in_their_order():
     assert [one["config"]["engine"] for one in merge_rounds(records)] == ["b", "a"]
 
 
-@pytest.mark.parametrize("other", [{"sweep": "another"}, {"environment": {"cpu": "another"}}], ids=["sweep", "machine"])
+GPU = {"gpu": {"name": "a card", "driver": "1", "clock": 1000}}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"sweep": "another"}, {"environment": {"cpu": "another"}}, {"environment": {"packages": {"numba": "2"}}},
+        {"environment": GPU}, {"labels": {"engine": "another", "algorithm": "flood", "graph": "ring"}},
+    ],
+    ids=["sweep", "machine", "software", "card", "options"],
+)  # fmt: skip
 def test_nothing_is_merged_over_sweeps_or_machines(other):
     assert len(merge_rounds([in_round(1), in_round(2, **other)])) == 2
 
@@ -146,3 +156,43 @@ def test_failures_of_all_rounds_are_reported_once():
     assert merged["reason"] == "it raised"
     [merged] = merge_rounds([in_round(1, None, reason="it raised"), in_round(2, None, reason="it died")])
     assert merged["reason"] == "in round 1 of 2: it raised"
+
+
+@pytest.mark.parametrize(("name", "value", "count"), [("driver", "2", 2), ("name", "another", 2), ("clock", 900, 1)])
+def test_rounds_on_one_card_with_one_driver_are_merged(name, value, count):
+    first = in_round(1, environment=GPU)
+    second = in_round(2, environment={"gpu": {**GPU["gpu"], name: value}})
+    assert len(merge_rounds([first, second])) == count
+
+
+def test_the_parts_of_merged_rounds_are_those_of_all_rounds():
+    times = [1.0, 1.0, 7.0]
+    rounds = []
+    for number, seconds in enumerate(times, 1):
+        made = warm_record(round=number, phases={"open": seconds, **({"wait": seconds} if number > 1 else {})})
+        cold = {**made["warm"]["cold"], "samples": [seconds] * 7, "minimum": seconds}
+        rounds.append({**made, "config": {**made["config"], "round": number}, "warm": {**made["warm"], "cold": cold}})
+    [merged] = merge_rounds(rounds)
+    assert merged["phases"] == {"open": 1.0}  # the median, of the phases of the first round
+    assert merged["warm"]["cold"]["rounds"] == [[seconds] * 7 for seconds in times]
+    assert (merged["warm"]["cold"]["median"], merged["warm"]["cold"]["minimum"]) == (1.0, 1.0)
+    assert merged["warm"]["vertices_reset"] == 7
+
+
+@pytest.mark.parametrize(
+    ("stops", "stopped"),
+    [(["precise"] * 3, "precise"), (["precise", "budget", "precise"], "budget"), (["count", "precise"], "count")],
+)
+def test_merged_rounds_stopped_as_the_first_that_was_not_precise(stops, stopped):
+    rounds = [in_round(number) for number in range(1, len(stops) + 1)]
+    rounds = [{**one, "solve": {**one["solve"], "stopped": stop}} for one, stop in zip(rounds, stops, strict=True)]
+    assert merge_rounds(rounds)[0]["solve"]["stopped"] == stopped
+
+
+def test_an_accuracy_that_one_round_could_not_time_has_no_time():
+    rounds = [
+        {**in_round(number), "accuracy": accurate_record("a", (1.0, 0.9, 1.1), 9, [0.5] * 7)["accuracy"]}
+        for number in (1, 2)
+    ]
+    rounds[1]["accuracy"] = {**rounds[1]["accuracy"], "superstep": None, "solve": None}
+    assert merge_rounds(rounds)[0]["accuracy"] == rounds[1]["accuracy"]

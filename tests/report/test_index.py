@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from harness.records import write_json, write_record
@@ -46,6 +48,28 @@ def test_the_index_lists_the_latest_sweep_first_with_its_outcomes(folder, opened
     assert page.title() == "Sweeps"
     page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
     assert page.evaluate(FAULTS) == []
+
+
+def listed(folder):
+    """Return the texts of every row of the index."""
+    body = write_index(folder).read_text().partition("<tbody>")[2].partition("</tbody>")[0]
+    return [re.findall(r"<t[dh][^>]*>(?:<a [^>]*>)?(.*?)(?:</a>)?</t[dh]>", row) for row in body.splitlines() if row]
+
+
+def test_rows_have_the_latest_sweep_first_and_count_every_cell_once(folder):
+    many = [
+        cell(f"e{number}", f"g{number // 2}", "flood", 8, 0.1, started="2026-02-01T00:00:00+00:00")
+        for number in range(6)
+    ]
+    write_sweep(folder, "middle", many[:4], 3)  # more records than the sweep has planned
+    write_sweep(folder, "another", many[:5:2], 3)
+    assert listed(folder) == [
+        ["late one", "Figure 7.3", "2026-03-02", "1", "1", "1", "2"],
+        ["middle", "flood · g0, g1 · 4 engines", "2026-02-01", "4", "0", "0", "0"],
+        ["another", "flood · g0, g1, g2 · e0, e2, e4", "2026-02-01", "3", "0", "0", "0"],
+        ["early", "flood · &lt;script&gt;document.title=&#39;taken&#39;&lt;/script&gt; · slow", "2026-01-01", "1", "0",
+         "0", "0"],
+    ]  # fmt: skip
 
 
 def test_a_sweep_with_a_page_is_linked(folder):
