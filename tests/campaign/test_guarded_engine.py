@@ -8,7 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from harness.contract import No, RunStatistics, Superstep, Yes
+from harness.campaign.engine_checks import MalformedAnswer, checked_order, checked_share, checked_statistics
+from harness.contract import No, RunStatistics, Superstep, Transfers, Yes
 from harness.records.outcome import Outcome
 from harness.transactions import Behaviour, KernelBehaviour, Loads
 from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
@@ -186,6 +187,71 @@ def test_a_malformed_memory_model_is_reported_and_the_run_stays_ok(record_of, an
     record = record_of(modelled(answer), memory="model")
     assert record["outcome"] == "ok", record["reason"]
     assert record["memory"]["told"].startswith(f"no model: {told}")
+
+
+STEPS = [Superstep(1, 2, "push")] * 3
+MOVED = Transfers(8, {"read": 16})
+
+
+@pytest.mark.parametrize(
+    ("settled", "steps", "given", "told"),
+    [
+        (True, 3, {}, None),
+        (True, 2, {}, None),
+        (False, 3, {}, None),
+        (
+            False,
+            2,
+            {},
+            r"run\(3\): RunStatistics.supersteps has 2 supersteps and the run has not settled; it must have 3",
+        ),
+        (
+            True,
+            2,
+            {"fixed": True},
+            "has 2 supersteps and the program runs a fixed number of supersteps; it must have 3",
+        ),
+        (False, 3, {"fixed": True}, None),
+        (True, 0, {"stepwise": False}, None),
+        (True, 1, {"stepwise": False}, "settled is True with 1 supersteps; an engine that is not stepwise"),
+        (False, 0, {"stepwise": False}, "settled is False with 0 supersteps; an engine that is not stepwise"),
+    ],
+)
+def test_a_run_ends_where_its_limit_and_its_engine_say(settled, steps, given, told):
+    statistics = RunStatistics(settled, STEPS[:steps], MOVED)
+    if told is None:
+        assert checked_statistics(statistics, 3, **given) == statistics
+        return
+    with pytest.raises(MalformedAnswer, match=told):
+        checked_statistics(statistics, 3, **given)
+
+
+@pytest.mark.parametrize(
+    ("order", "told"),
+    [
+        ([2, 0, 3, 1], None),
+        ([2, 0, 3, 3], "leaves out 1 edges and has 1 more than once"),
+        ([2, 0, 3, -1], "leaves out 1 edges and has 0 more than once"),
+        ([2, 0, 4, 9], "leaves out 2 edges and has 0 more than once"),
+        ([0, 0, 0, 1], "leaves out 2 edges and has 1 more than once"),
+        ([2, 0, 1], "it must be an array of 4 integers"),
+        ([2.0, 0.0, 3.0, 1.0], "it must be an array of 4 integers"),
+    ],
+)
+def test_an_order_has_every_edge_once(order, told):
+    given = np.array(order)
+    if told is None:
+        assert np.shares_memory(checked_order("order", given, 4), given)
+        return
+    with pytest.raises(MalformedAnswer, match=told):
+        checked_order("order", given, 4)
+
+
+@pytest.mark.parametrize("value", [-0.001, 1.001, float("nan"), True, "half"])
+def test_a_share_is_from_0_to_1(value):
+    assert [checked_share("lost", share) for share in (0, 0.5, np.float32(1))] == [0.0, 0.5, 1.0]
+    with pytest.raises(MalformedAnswer, match="it must be a share from 0 to 1"):
+        checked_share("lost", value)
 
 
 @pytest.mark.parametrize("outcome", Outcome)

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from harness.campaign.cell import Warm
+from harness.campaign.least_work import WORK
 from harness.campaign.phase_report import combined
+from harness.campaign.solve_window import FIELD as SOLVE_WINDOW
 from harness.contract import Yes
 from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
 from tests.campaign.test_guarded_engine import Right
@@ -151,3 +153,48 @@ def test_a_time_is_the_sum_of_one_run_of_each_phase():
         "subgraphs": {"high": 0}, "seconds": {"values": 0.75, "queue": 1.0}, "data": {"useful": [3, 5, 8]},
     }  # fmt: skip
     assert "lost_updates" not in found
+
+
+VALIDATIONS = [
+    {"ok": True, "error": error, "bound": bound, "detail": str(number), "against": f"method {number}"}
+    for number, (error, bound) in enumerate([(0.5, 1.0), (0.3, 0.4), (0.0, 0.0)])
+]
+WORKS = [
+    {"bytes": [8, 9], "adds": 3, "wide": True, "launches": 2}, {"bytes": [7], "adds": 0, "wide": False, "launches": 1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "of_phases", "of_cell"),
+    [
+        ("supersteps", [[[1, 2, "push"]], [[3, 4, "pull"]]], [[1, 2, "push"], [3, 4, "pull"]]),
+        ("settled", [False, True], False),
+        ("settled", [True, None, False], False),
+        ("marks", [["busy"], [], ["noisy", "busy"]], ["busy", "noisy"]),
+        ("validation", VALIDATIONS, {
+            **VALIDATIONS[1], "against": "phase 1: method 0; phase 2: method 1; phase 3: method 2",
+        }),
+        ("schedule", [{"a": 1, "b": 2}, {"a": 1, "b": 3, "c": 4}], {"a": 1, "b": [2, 3], "c": 4}),
+        ("resolution", [{"reason": "first"}, {"reason": "second"}], {"reason": "second"}),
+        ("bytes_needed", [900, 100], 900),
+        ("host_bytes", [900, None, 100], 900),
+        ("lost_updates", [0.5, 0.25], 0.5),
+        ("metrics_by_superstep", [{"rmse": [2.0]}, {"rmse": [1.0]}], {"rmse": [1.0]}),
+        ("others", [2, 1], 2),
+        ("gpu", [{"clock": 1}, {"clock": 2}], {"clock": 2}),
+        (WORK, WORKS, {"bytes": [8, 9, 7], "adds": 3, "wide": True, "launches": 3}),
+        (SOLVE_WINDOW, [1.5, 2.0], 3.5),
+    ],
+)  # fmt: skip
+def test_every_field_of_the_phases_is_combined_in_its_way(name, of_phases, of_cell):
+    assert combined([{name: value} for value in of_phases]) == {name: of_cell}
+
+
+@pytest.mark.parametrize(
+    ("reasons", "stopped"), [(["count", "count"], "count"), (["precise", "precise"], "precise"),
+                             (["precise", "count"], "budget"), (["budget", "precise"], "budget")],
+)  # fmt: skip
+def test_phases_that_stopped_for_several_reasons_stopped_for_the_budget(reasons, stopped):
+    solves = [{"solve": {"samples": [3.0, 1.0, 2.0], "stopped": reason}} for reason in reasons]
+    solve = combined(solves)["solve"]
+    assert (solve["samples"], solve["minimum"], solve["stopped"]) == ([6.0, 2.0, 4.0], 2.0, stopped)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from harness.campaign import application
 from harness.campaign.child_report import ChildReport
 from harness.campaign.problem import set_problem
-from harness.contract import AlgorithmSpec, GraphSpec, Phases
+from harness.contract import AlgorithmSpec, Device, GraphSpec, Phases
 from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, K, LanguageError
 
 VERTICES = 12
@@ -106,7 +107,7 @@ def posed(algorithm, features=3):
     registry = SimpleNamespace(graph=lambda name: graph, algorithm=lambda name: spec)
     cell = SimpleNamespace(
         graph="grid", graph_parameters={}, algorithm="mine", parameters={}, features=features, max_supersteps=None,
-        engine="", schedule={}, device=SimpleNamespace(), sources="",
+        engine="", schedule={}, device=Device("cpu"), sources="",
     )  # fmt: skip
     return set_problem(cell, registry, ChildReport(io.BytesIO()), Phases())
 
@@ -157,3 +158,89 @@ def test_there_is_one_limit_of_features(capsys):
         assert f"features is 257; a program has 1 to {MOST_FEATURES} on every engine" in capsys.readouterr().err
     assert application.main(["features=[1,2]"]) == 2
     assert "to sweep, write features=1,2 without brackets" in capsys.readouterr().err
+
+
+class OfEveryPlace(Sound):
+    """Properties of vertices, edges and the graph, scalars, vectors and matrices."""
+
+    def build(self, p):
+        p.vertex("seed", K)
+        p.vertex("square", (K, K), start=0.0)
+        p.vertex("x", K, start="seed")
+        p.edge("flow", start=0.0)
+
+        @p.over_edges(into="total", reduce="sum")
+        def gather(src):
+            return src.x
+
+        @p.over_vertices
+        def settle(v):
+            return {"x": v.total, "square": v.square + 1.0}
+
+        @p.over_edges(updates="flow")
+        def update(edge):
+            return edge.flow + 1.0
+
+        @p.over_graph(into="sum", reduce="sum")
+        def add(v):
+            return v.x
+
+        p.repeat(2)
+        p.output("x", bound=1e-4)
+        p.output("flow", bound=1e-4)
+
+
+def test_bytes_are_those_of_the_places_and_shapes_of_properties():
+    problem = posed(OfEveryPlace, features=3)
+    edges = problem.graph.num_edges
+    assert edges not in (VERTICES, 2 * VERTICES)
+    assert problem.answer_bytes == 4 * (3 * VERTICES + edges)
+    own = 3 * 3 * VERTICES + 9 * VERTICES + edges + 3  # seed, x, total; square; flow; sum
+    assert problem.state_bytes == 4 * (own + 3 * VERTICES + 2)  # with degrees and numbers of vertices and edges
+    assert problem.validated == ("x", "flow")
+    by_residual = replace(problem, by_residual=True)
+    assert set(by_residual.validated) == {"x", "flow", "square"}
+    assert by_residual.answer_bytes == problem.answer_bytes + 4 * 9 * VERTICES
+
+
+class Three(Algorithm):
+    """Three phases, of which the first and the last can settle."""
+
+    name = "three"
+
+    def build(self, p):
+        p.vertex("seed")
+        self.phase(p, "seed", "a").until_settled(at_most=9)
+        p.output("a", bound=1e-4)
+        p.then()
+        self.phase(p, "a", "b").repeat(2)
+        p.output("b", bound=1e-4)
+        p.then()
+        self.phase(p, "b", "c").until_settled(at_most=9)
+        p.output("c", bound=1e-4)
+
+    def phase(self, p, start, name):
+        p.vertex(name, start=start)
+        p.over_edges(into=f"total_{name}", reduce="sum")(lambda src: getattr(src, name))
+        p.over_vertices(lambda v: {name: 0.1 * getattr(v, f"total_{name}")})
+        return p
+
+    def inputs(self, graph, features):
+        return Inputs({"seed": np.ones(graph.num_vertices, np.float32)})
+
+
+@pytest.mark.parametrize(("settled", "unsettled"), [((True, False), False), ((False, False), True),
+                                                    ((False, True), True), ((True, True), False)])  # fmt: skip
+def test_a_phase_that_did_not_settle_is_known_to_all_after_it(settled, unsettled):
+    problem = posed(Three)
+    assert (problem.unsettled, problem.several_phases, len(problem.later)) == (False, True, 2)
+    keys = [problem.key]
+    for phase, (name, done) in enumerate(zip("ab", settled, strict=True)):
+        values = {name: np.full(VERTICES, phase + 0.5, np.float32)}
+        other = problem.after({name: values[name] + 1}, settled=done)
+        problem = problem.after(values, settled=done)
+        np.testing.assert_array_equal(problem.inputs.properties[name], values[name])
+        keys += [problem.key, other.key]
+    assert problem.unsettled is unsettled
+    assert (problem.later, problem.several_phases, set(problem.carried)) == ((), True, {"a", "b"})
+    assert len(set(keys)) == len(keys), "the key depends on the outputs of the phase before"

@@ -92,6 +92,32 @@ def test_sums_are_sent_as_differences_where_they_are_exact():
     assert "rounded" in activity(kcore_like(lambda v: 0.3))
     assert "rounded" in activity(kcore_like(lambda v: 0.0, lambda src: 0.1 * src.alive))
     assert "rounded" in activity(kcore_like(lambda v: 0.5 * v.alive))
+    assert isinstance(activity(kcore_like(lambda v: -1.0)), Activity)
+    for leaf in (-2.0, 2.0):  # sums of larger integers are not known to be exact
+        assert "rounded" in activity(kcore_like(lambda v, leaf=leaf: leaf))
+
+
+@pytest.mark.parametrize(
+    ("reduce", "message", "votes", "quiet"),
+    [
+        ("min", lambda src: src.x + 1.0, True, True),
+        ("min", lambda src: 1.0 + src.x, True, True),
+        ("min", lambda src: src.x, True, True),
+        ("min", lambda src: src.x + 0.0, True, True),
+        ("min", lambda src: src.x + -1.0, False, True),  # a message may be better than the start
+        ("max", lambda src: src.x + -1.0, True, True),
+        ("max", lambda src: src.x + 1.0, False, True),
+        ("min", lambda src: src.x - 1.0, False, True),
+        ("min", lambda src: maximum(src.x, 1.0), False, False),
+        ("max", lambda src: minimum(src.x, 1.0), False, False),
+    ],
+)
+def test_messages_decide_whether_one_is_enough_and_whether_the_identity_is_silent(reduce, message, votes, quiet):
+    best = minimum if reduce == "min" else maximum
+    found = activity(extremum(lambda v: best(v.x, v.best), reduce=reduce, message=message))
+    assert isinstance(found, Activity), found
+    assert (found.votes, found.quiet, found.adds) == (votes, quiet, False)
+    assert found.identity == (float("inf") if reduce == "min" else float("-inf"))
 
 
 @pytest.mark.parametrize("by_itself", [False, True])

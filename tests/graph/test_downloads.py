@@ -71,6 +71,30 @@ def test_an_archive_is_fetched_and_parsed_once(server):
     assert server.asked == ["/g.tar.gz"]
 
 
+def test_an_archive_is_read_as_its_publication_says(server):
+    directed = MATRIX.replace(b"symmetric", b"general")
+    server.files["/g.tar.gz"] = archive_of(**{"g/g.mtx": directed})
+    url = server.url + "/g.tar.gz"
+    found = [
+        open_publication("made", Publication(url, "g.mtx", "help", symmetrize=symmetrize))
+        for symmetrize in (False, True)
+    ]
+    assert [(graph.num_edges, graph.directed) for graph in found] == [(2, True), (4, False)]
+    with pytest.raises(GraphError, match="the checksum of the file fetched is not 0000"):
+        open_publication("made", Publication(url, "g.mtx", "help", sha256="0" * 64))
+
+
+def test_a_new_version_of_a_graph_is_not_taken_for_the_old_one(server):
+    publication = Publication(server.url + "/g.tar.gz", "g.mtx", "help")
+    edges = []
+    for matrix in (MATRIX, MATRIX.replace(b"\n3 2\n", b"\n3 1\n")):
+        server.files["/g.tar.gz"] = archive_of(**{"g.mtx": matrix})
+        edges.append(open_publication("made", publication).csr.neighbours.tolist())
+        for path in (cache_folder() / "downloads").iterdir():
+            path.unlink()
+    assert edges == [[1, 0, 2, 1], [1, 2, 0, 0]]
+
+
 def test_a_graph_file_itself_is_fetched(server):
     server.files["/e.txt.gz"] = gzip.compress(b"# head\n5 7\n7 9\n")
     graph = open_publication("made", Publication(server.url + "/e.txt.gz", None, "help", symmetrize=True))

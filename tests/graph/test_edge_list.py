@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from harness.graph import Graph, GraphError, load_graph
 from harness.graph.formats import source
+from harness.graph.formats.rows import Edges
 
 
 def edges_of(graph):
@@ -109,3 +110,16 @@ def test_any_size_of_block_reads_the_same(tmp_path_factory, edges, block):
 def test_each_fault_is_one_error_with_its_line(write, text, message):
     with pytest.raises(GraphError, match=message):
         load_graph(write("a.txt", text.encode("latin-1")))
+
+
+def test_ids_have_the_narrowest_type_that_holds_them():
+    edges = Edges()
+    for last in (2**32 - 1, 2**32):
+        edges.add(np.array([0, last]), np.array([1, 2]), np.array([0.5, 1e39]))
+        assert [part.dtype for part in edges._parts["sources"]][-1] == (np.uint32 if last < 2**32 else np.int64)
+    edges.add(np.array([], np.int64), np.array([], np.int64), np.array([]))
+    assert edges.count == 4
+    assert edges.take("sources").tolist() == [0, 2**32 - 1, 0, 2**32]
+    assert edges.take("destinations").dtype == np.uint32
+    assert edges.take("weights").tolist() == [0.5, np.inf, 0.5, np.inf]
+    assert [Edges().take(key).dtype for key in ("sources", "weights")] == [np.uint32, np.float32]

@@ -46,6 +46,21 @@ def test_a_real_hermitian_matrix_is_symmetric(write):
     np.testing.assert_array_equal(dense(graph), [[0, 3], [3, 0]])
 
 
+@pytest.mark.parametrize(("field", "value"), [("pattern", ""), ("integer", " 1"), ("real", " 1")])
+def test_entries_of_the_fewest_characters_fit_into_the_file(write, field, value):
+    entries = [f"{i} {j}{value}\n" for i in range(1, 10) for j in range(1, 10)]
+    head = f"%%MatrixMarket matrix coordinate {field} general\n9 9 81\n"
+    assert load_graph(write("m.mtx", head + "".join(entries))).num_edges == 81
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(2, 3), (3, 2)])
+def test_a_rectangular_matrix_has_a_vertex_for_each_row_and_column(write, rows, columns):
+    head = f"%%MatrixMarket matrix coordinate pattern general\n{rows} {columns} 1\n"
+    graph = load_graph(write("m.mtx", f"{head}{rows} {columns}\n"))
+    assert (graph.num_vertices, graph.bipartite) == (5, (rows, columns))
+    assert (graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist()) == ([rows - 1], [4])
+
+
 def test_a_rectangular_matrix_is_bipartite(write):
     graph = load_graph(write("m.mtx.gz", "%%MatrixMarket matrix coordinate real general\n2 3 2\n1 3 5\n2 1 6\n"))
     graph.validate()
@@ -68,9 +83,12 @@ def test_upper_case_and_an_empty_matrix_are_read(write):
         ("real general", "2 2 1\n1 1 3 4\n", r":3: 4 fields instead of 3"),
         ("pattern general", "2 2 1\n1 1 3\n", r":3: 3 fields instead of 2; a pattern entry must be: row column"),
         ("real general", "2 2 1\n1 1 nan\n", r":3: value is 'nan', not a finite"),
+        ("real general", "2 2 1\n1 1 -inf\n", r":3: value is '-inf', not a finite"),
         ("real general", "2 2 1\n1 1 3x\n", r":3: value is '3x', not a number"),
         ("real general", "2 2 9000000000\n1 1 3\n", r":2: the header announces 9000000000 entries, more than fit"),
         ("real general", "9000000000 9000000000 1\n1 1 3\n", r":2: the header announces 18000000000 vertices"),
+        ("real general", "2 9000000000 1\n1 1 3\n", r":2: the header announces 9000000002 vertices"),
+        ("real general", "9000000000 2 1\n1 1 3\n", r":2: the header announces 9000000002 vertices"),
         ("real general", "2 2\n1 1 3\n", r":2: the size line is '2 2'"),
         ("real general", "2 -2 1\n1 1 3\n", r":2: the size line is"),
         ("complex general", "2 2 1\n1 1 3 0\n", r":1: a complex general matrix.*weights are real"),
