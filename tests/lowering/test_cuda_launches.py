@@ -1,0 +1,142 @@
+"""Launches of a superstep: numbers of blocks, ranges of work, swaps, names of kernels, windows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from harness.facts import GraphFacts
+from harness.graph import Graph
+from harness.graph.generators import random_ratings
+from harness.lowering.buffers import Holds
+from harness.lowering.cuda.buffers import CudaBuffer, exchanged
+from harness.lowering.cuda.kernels import CudaKernel
+from harness.lowering.cuda.launches import Launch, named_apart, turned
+from harness.lowering.cuda.ranges import Over, WorkRanges, by_side
+from harness.lowering.cuda.windows import ALIGNED_EDGES, SLACK, Windows, aligned
+
+
+def kernel(name="step", arguments=("run",), source="a"):
+    return CudaKernel(name, source, arguments, 0)
+
+
+def launch(over=Over.VERTICES, lanes=1.0, **fields):
+    return Launch(kernel(*fields.pop("of", ())), over, lanes, **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "count", "blocks"),
+    [
+        ({}, 0, 1),
+        ({}, 256, 1),
+        ({}, 257, 2),
+        ({"lanes": 0.25}, 1025, 2),
+        ({"lanes": 32.0}, 100, 13),
+        ({}, 10**9, 10 * 64),
+        ({"most": "few"}, 10**9, 10 * 4096 // 256),
+        ({"most": "resident"}, 10**9, 10 * 3),
+        ({"most": "resident"}, 300, 2),
+        ({"most": "all"}, 256 * 10**6, 10**6),
+        ({"blocks": 7}, 10**9, 7),
+        ({"blocks": 7, "most": "few"}, 1, 7),
+    ],
+)
+def test_blocks_are_as_many_as_the_work_needs_up_to_a_limit(fields, count, blocks):
+    assert launch(**fields).blocks_over(count, 256, multiprocessors=10, at_once=3) == blocks
+
+
+@pytest.mark.parametrize(("most", "threads", "at_once"), [("few", 8192, 3), ("resident", 256, 0)])
+def test_a_multiprocessor_runs_a_block_at_least(most, threads, at_once):
+    assert launch(most=most).blocks_over(10**9, threads, multiprocessors=10, at_once=at_once) == 10
+
+
+def test_arrays_that_swap_twice_are_where_they_were():
+    swaps = [("x",), ("x", "y"), (), ("z",), ("z", "x")]
+    assert turned([launch(swaps=names) for names in swaps]) == {"x", "y"}
+    pairs = {"x": "next_x", "next_x": "x", "y": "next_y", "next_y": "y"}
+    plain, changed = ["x", "next_x", "y", "run"], ["next_x", "x", "y", "run"]
+    for swapped, expected in (({"x"}, changed), ({"next_x"}, changed), (set(), plain), ({"run"}, plain)):
+        assert [exchanged(name, swapped, pairs) for name in ("x", "next_x", "y", "run")] == expected
+
+
+def test_different_kernels_get_different_names_and_equal_ones_keep_theirs():
+    given = [("a", "1"), ("a", "2"), ("b", "3"), ("a", "1"), ("a", "4"), ("a_2", "5"), ("a", "2")]
+    sources = [f'extern "C" __global__ void {name}(Run* run) {{ {body}; }}' for name, body in given]
+    launches = [
+        replace(launch(), kernel=kernel(name, source=source))
+        for (name, _), source in zip(given, sources, strict=True)
+    ]  # fmt: skip
+    found = named_apart(launches)
+    assert [one.kernel.name for one in found] == ["a", "a_2", "b", "a", "a_3", "a_2_2", "a_2"]
+    assert len({(one.kernel.name, one.kernel.source) for one in found}) == 5
+    assert all(f"void {one.kernel.name}(" in one.kernel.source for one in found)
+    assert found[0] is launches[0]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_ranges_are_those_of_the_side_that_is_updated(side):
+    graph = random_ratings(users=6, items=4, num_ratings=12, seed=1)
+    sides = ((0, 6), (6, 10))
+    ranges = WorkRanges(SimpleNamespace(graph=graph), sides)
+    vertices, sources = sides[side], sides[1 - side]
+    into, out = graph.csc.offsets, graph.csr.offsets
+    expected = {
+        Over.VERTICES: vertices, Over.SOURCES: sources,
+        Over.IN_EDGES: (into[vertices[0]], into[vertices[1]]), Over.OUT_EDGES: (out[sources[0]], out[sources[1]]),
+        Over.ALL_VERTICES: (0, 10), Over.ALL_EDGES: (0, graph.num_edges),
+    }  # fmt: skip
+    assert {over: ranges.bounds(over, side) for over in Over} == expected
+    assert {over for over in Over if over.of_edges} == {Over.IN_EDGES, Over.OUT_EDGES, Over.ALL_EDGES}
+    edges = Graph.from_edges([0, 0, 2], [1, 2, 1], num_vertices=3, name="three")
+    whole = WorkRanges(SimpleNamespace(graph=edges), ((0, 3),))
+    assert {whole.bounds(over, 0) for over in Over} == {(0, 3)}
+
+
+def test_listed_vertices_belong_to_the_side_that_they_are_in():
+    listed = np.array([0, 3, 5, 6, 9], np.uint32)
+    assert by_side(listed, ((0, 6), (6, 10))) == [(0, 3), (3, 5)]
+    assert by_side(listed, ((0, 10),)) == [(0, 5)]
+    assert by_side(listed[:0], ((0, 6), (6, 10))) == [(0, 0), (0, 0)]
+
+
+def of_edges(name, stride=1):
+    return CudaBuffer(name, Holds.STRUCTURE, "", "float32", 1000, stride, of_edges=True)
+
+
+def test_a_window_has_the_edges_that_fit_for_the_kernel_of_the_longest_rows():
+    buffers = [of_edges("neighbours"), of_edges("weight", 3), CudaBuffer("x", Holds.WORK, "", "float32", 9)]
+    kernels = [kernel(arguments=names) for names in (("neighbours", "x"), ("weight", "neighbours"), ("run",))]
+    facts = GraphFacts(10, 1000, 5)
+    found = Windows().over(1600, facts, kernels, buffers)
+    assert (found.edges, found.row_bytes) == (100, (("neighbours", 4), ("weight", 12)))
+    stored = 100 + ALIGNED_EDGES
+    assert found.slot_bytes == aligned(12 * stored + SLACK) + aligned(4 * stored + SLACK)
+    assert found.nbytes == 2 * found.slot_bytes
+    packed = replace(found, stagings=3, staging_bytes=10, extra_host_bytes=7)
+    assert (packed.nbytes, packed.host_bytes) == (2 * found.slot_bytes + 30, 37)
+    assert [found.takes(one) for one in kernels] == [True, True, False]
+    few = Windows().over(10**9, facts, kernels, buffers)
+    assert few.slot_bytes == aligned(12 * (1000 + ALIGNED_EDGES) + SLACK) + aligned(4 * (1000 + ALIGNED_EDGES) + SLACK)
+    assert Windows().over(15, facts, kernels, buffers).edges == 1
+    assert Windows().over(0, facts, kernels, buffers) == Windows().over(1600, facts, kernels[2:], buffers) == Windows()
+
+
+@pytest.mark.parametrize(("over", "largest"), [(Over.VERTICES, 3), (Over.SOURCES, 2), (Over.OUT_EDGES, 2)])
+def test_a_vertex_has_to_fit_into_a_window(over, largest):
+    graph = Graph.from_edges([0, 1, 2, 2], [3, 3, 3, 1], num_vertices=4, name="four")
+    program = SimpleNamespace(stages=())
+    reads = Launch(kernel(arguments=("run", "neighbours")), over, 1.0)
+    other = Launch(kernel(), Over.VERTICES if over is not Over.VERTICES else Over.SOURCES, 1.0)
+    windows = [Windows(edges, 512, (("neighbours", 4 * 10**6),)) for edges in (largest, largest - 1)]
+    enough, short = (one.refusal(program, graph.facts, [reads, other]) for one in windows)
+    assert enough == ""
+    assert short == (
+        f"edges=streamed: a window has {largest - 1} edges, and a vertex has {largest}; give window_mb={4 * largest}"
+    )
+    elsewhere = Launch(kernel("cut", ("run", "neighbours")), Over.ALL_EDGES, 1.0)
+    assert "the kernel cut of this schedule does not work on" in windows[0].refusal(program, graph.facts, [elsewhere])
+    pairs = Launch(kernel(arguments=("neighbours", "reverse")), over, 1.0)
+    assert "reads reverse edges" in windows[0].refusal(program, graph.facts, [pairs])
