@@ -80,6 +80,67 @@ def test_an_estimate_is_the_largest_of_its_bounds():
     assert plain.cost == plain.superstep + plain.preparation / 3
 
 
+NUMBERS = ProblemFacts(
+    edges=1000.0, rows=30.0, columns=20.0, degree=90.0, column_degree=80.0, row_share=0.1, column_share=0.1, tail=2.0,
+    subgraph_degrees=120.0, diagonals=45.0, block_diagonals=21.0, features=16.0, epochs=4.0,
+)  # fmt: skip
+BARRIERS = {
+    "el": 2, "nl": 2, "hybrid": 2, "owner": 2, "wavefront": 2, "agm_e": 90, "levels": 90, "agm_n": 120, "sgm": 120,
+    "diag": 45, "blkdiag": 21, "grid": 1, "hogwild": 1,
+}  # fmt: skip
+LOCKS = {"el": 2, "nl": 1, "hybrid": 1, "owner": 1}
+
+
+@pytest.mark.parametrize("order", choice.orders())
+def test_what_bounds_an_order_is_its_barriers_its_locks_and_the_rows_that_caches_lack(order):
+    free = dict.fromkeys(FIGURES_MADE, 0.0) | {"parallel": 4.0, "bandwidth": math.inf, "cache": math.inf}
+
+    def bound(problem=NUMBERS, **figures):
+        found = analytic(order, problem, {**free, **figures})
+        return found.bound, found.superstep
+
+    assert bound(barrier=0.5) == ("barriers", 0.5 * BARRIERS[order])
+    assert bound(lock=1.0, parallel=1.0) == ("updates", 1000.0 * LOCKS.get(order, 0))
+    assert bound(step=1.0, feature=0.5, parallel=4.0)[1] == 1000 * (1.0 + 0.5 * 16) / 4
+    assert bound(step=1.0, parallel=1e9) == ("largest degree", 90.0)
+    rows = 4 * 16 * 50  # bytes of all rows
+    for cache, outside in ((0.0, 1.0), (rows / 4, 0.75), (rows, 0.0), (2 * rows, 0.0)):
+        assert bound(bandwidth=10.0, cache=cache) == ("memory", 1000 * (12 + 4 * 64 * outside) / 10)
+    estimate = analytic(order, NUMBERS, {**free, "sort": 2.0, "barrier": 1.0})
+    assert estimate.preparation == predict.PREPARATION[order] * 1000 * 2.0
+    assert estimate.cost == estimate.superstep + estimate.preparation / 4
+    assert replace(estimate, factor=3.0).cost == 3 * estimate.superstep + estimate.preparation / 4
+    assert bound(replace(NUMBERS, subgraph_degrees=7.0), barrier=1.0)[1] == {
+        **BARRIERS, "agm_n": 90, "sgm": 7,
+    }[order]  # fmt: skip
+
+
+def test_a_trained_part_is_linear_in_logarithms_and_has_its_own_preparation():
+    figures = {**FIGURES_MADE, "cache": 400.0, "sort": 2.0}
+    found = predict.regressors(NUMBERS, figures)
+    assert found == pytest.approx([math.log(x) for x in (1000 / 50, 90 / 1000, 16, 4 * 16 * 50 / 400)])
+    line = {"mean": [1.0, 2.0, 0.0, 0.0], "scale": [2.0, 1.0, 1.0, 4.0], "weights": [0.5, 0.1, 0.2, 0.3],
+            "constant": 0.25, "preparation": 0.125}  # fmt: skip
+    plain = analytic("nl", NUMBERS, figures)
+    trained = Model(("made",), {"nl": line}).trained("nl", plain, NUMBERS, figures)
+    log = 0.25 + 0.5 * (found[0] - 1) / 2 + 0.1 * (found[1] - 2) + 0.2 * found[2] + 0.3 * found[3] / 4
+    assert trained.factor == pytest.approx(math.exp(log))
+    assert (trained.superstep, trained.bound, trained.preparation) == (plain.superstep, plain.bound, 0.125 * 1000 * 2)
+    assert Model(("made",), {"el": line}).trained("nl", plain, NUMBERS, figures) == plain
+
+
+def test_the_facts_of_a_problem_have_the_blocks_and_the_supersteps_of_the_schedule():
+    program, graph = trace(ALGORITHM), rated().facts
+    wide = choice.problem_of(program, replace(AUTO, block_rows=12, block_columns=2, nodes=16), graph, 16)
+    blocks = 120 // 12 + 80 // 2 - 1
+    assert wide.block_diagonals == pytest.approx(blocks * (1 - math.exp(-2500 / blocks)))
+    assert wide.diagonals == pytest.approx(199 * (1 - math.exp(-2500 / 199)))
+    assert (wide.epochs, wide.features, wide.subgraph_degrees) == (3, 16, facts(rated()).subgraph_degrees)
+    shown = choice.explained(program, AUTO, graph, 16, device())
+    assert "analytic only, as no model was trained on it" in shown
+    assert [line.split()[0] for line in shown.splitlines()[2:]] == list(estimated(program, AUTO, graph, 16, device()))
+
+
 def test_every_order_has_an_estimate():
     assert set(choice.orders()) == {*BATCHED, *LOCKED, "hogwild"} == set(predict.PREPARATION)
     for order in choice.orders():
