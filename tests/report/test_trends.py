@@ -55,6 +55,41 @@ def test_steps_are_where_intervals_do_not_overlap(history):
     assert step.ratio == pytest.approx(2.0 / 1.01)
 
 
+@pytest.mark.parametrize(
+    "other",
+    [{"outcome": "wrong"}, {"gpu": "another card"}, {"gpu": None}, {"host": "beta"}, {"limit": 5}, {"threads": 1}],
+)
+def test_only_right_answers_of_one_problem_on_one_machine_have_a_trend(other):
+    """A trend needs two of them; the software and the load of the machine may change."""
+
+    def made(commit, day, *, gpu="a card", limit=None, threads=2, outcome="ok", **told):
+        one = at(commit, day, 1.0, outcome=outcome, **told)
+        config = {**one["config"], "max_supersteps": limit, "device": {"kind": "cpu", "threads": threads}}
+        environment = {
+            **one["environment"], "usable_cores": 2, "gpu": gpu and {"name": gpu, "clock": day},
+            "packages": {"numba": str(day)},
+        }  # fmt: skip
+        return {**one, "config": config, "environment": environment}
+
+    first = made(COMMITS[0], 1)
+    [found] = trends([first, made(COMMITS[1], 2)])
+    assert (found.problem, found.engine, found.machine) == (
+        "ring · flood · k = 8",
+        "fast",
+        "alpha, a processor, a card",
+    )
+    assert trends([first, made(COMMITS[1], 2, **other)]) == []
+    [limited] = trends([made(commit, 1, limit=5) for commit in COMMITS])
+    assert limited.problem == "ring · flood, at most 5 supersteps · k = 8"
+
+
+def test_the_largest_change_comes_first_be_it_slower_or_faster():
+    medians = {"a": (1.0, 1.5), "b": (1.0, 0.25), "c": (1.0, 3.0), "d": (1.0, 0.96), "e": (1.0, 1.08)}
+    records = [at(COMMITS[n], n + 1, median, name) for name, pair in medians.items() for n, median in enumerate(pair)]
+    found = [(step.engine, pytest.approx(step.ratio)) for step in steps(trends(records))]
+    assert found == [("b", 0.25), ("c", 3.0), ("a", 1.5)]
+
+
 def test_too_few_samples_are_no_step():
     few = [at(COMMITS[0], 1, 1.0), at(COMMITS[1], 2, 5.0)]
     for one in few:
