@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from harness.graph.generators import rmat
 from harness.lowering.cpu.partition import VERTEX_COST, Partition, owned_edges, owner_bounds
 from harness.lowering.cpu.policy import DEFAULT
+from harness.lowering.edge_windows import windows
 
 
 def partition(threads):
@@ -29,6 +30,27 @@ def csr(draw):
     rows = [np.sort(rng.integers(0, vertices, degree)) for degree in degrees]
     neighbours = np.concatenate([*rows, np.zeros(0, np.int64)]).astype(draw(st.sampled_from([np.uint32, np.uint64])))
     return offsets_of(degrees), neighbours
+
+
+@given(st.lists(st.integers(0, 9), max_size=60), st.integers(1, 20), st.data())
+def test_windows_are_as_long_as_their_edges_allow(degrees, most, data):
+    first = data.draw(st.integers(0, len(degrees)))
+    last = data.draw(st.integers(first, len(degrees)))
+    found = windows(offsets_of(degrees), first, last, most)
+    assert [vertex for start, stop in found for vertex in range(start, stop)] == list(range(first, last))
+    for start, stop in found:
+        assert sum(degrees[start:stop]) <= most or stop == start + 1
+        assert stop == last or sum(degrees[start : stop + 1]) > most
+
+
+@pytest.mark.parametrize(
+    ("vertices", "edges", "parts"),
+    [(0, 0, 1), (4, 91, 1), (4, 92, 1), (50, 99, 1), (50, 100, 2), (0, 299, 2), (0, 300, 3), (10**6, 10**6, 12)],
+)
+def test_there_are_as_many_parts_as_have_the_smallest_size(vertices, edges, parts):
+    assert VERTEX_COST == 2
+    assert Partition(threads=3, parts_per_thread=4, smallest_part=100).count(vertices, edges) == parts
+    assert Partition(threads=1, parts_per_thread=0, smallest_part=100).count(vertices, edges) == 1
 
 
 @given(st.lists(st.integers(0, 50), max_size=200), st.data())
