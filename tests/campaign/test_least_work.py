@@ -14,6 +14,7 @@ from harness.campaign.least_work import alike, edge_needs, least_bytes
 from harness.contract import Superstep
 from harness.graph import Graph
 from harness.language import Algorithm, Inputs, K, normalize, total, trace, where
+from tests.engines.problems import program as program_of
 
 # Vertex 0 has edges to the three others, vertex 1 to vertex 2; 2 and 3 have no out-edges.
 GRAPH = Graph.from_edges([0, 0, 0, 1], [1, 2, 3, 2], weights=[1.0, 2.0, 3.0, 4.0], name="four")
@@ -137,3 +138,64 @@ def test_without_edges_or_supersteps_there_are_no_bytes(program):
     lonely = Graph.from_edges([], [], num_vertices=3, name="lonely")
     assert least_bytes(trace(program()), lonely.facts, 2, steps(0, 0)) == [0, 0]
     assert least_bytes(trace(program()), GRAPH.facts, 2, []) == []
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "row", "edge", "visits", "stages"),
+    [
+        ("label_propagation", 4, 1, 1, 1), ("pagerank", 4, 0, 1, 1), ("als", 4, 1, 2, 2), ("sssp", 4, 1, 1, 1),
+        ("bfs", 4, 0, 1, 1), ("components", 1, 0, 1, 1), ("manifold_ranking", 4, 4, 2, 2),
+        ("belief_propagation", 0, 4, 4, 2),  # a product may take three sums, and the update is a visit
+        ("hits", 0, 0, 2, 2),  # directions of edges are conditions
+    ],
+)  # fmt: skip
+def test_the_floats_that_messages_of_four_features_need(algorithm, row, edge, visits, stages):
+    found = edge_needs(program_of(algorithm), 4)
+    assert (found.row, found.edge, found.most_visits, found.stages) == (4 * row, 4 * edge, visits, stages)
+    assert found.keeps == (algorithm != "belief_propagation")
+
+
+class Reverse(Product):
+    """Reads only values of reverse edges, which change."""
+
+    def build(self, p):
+        p.edge("flow", start=1.0)
+        p.vertex("x", start=1.0)
+
+        @p.over_edges(into="total", reduce="sum")
+        def gather(edge):
+            return edge.reverse.flow
+
+        @p.over_edges(updates="flow")
+        def halve(edge):
+            return 0.5 * edge.flow
+
+        @p.over_vertices
+        def step(v):
+            return {"x": v.total}
+
+        p.repeat(5)
+        p.output("x", bound=1e-4)
+
+
+class Sides(Product):
+    def control(self, p):
+        p.alternate_sides()
+        p.repeat(5)
+        p.output("x", bound=1e-4)
+
+
+def test_values_of_reverse_edges_are_read():
+    assert edge_needs(trace(Reverse()), 8).edge == 4
+
+
+def test_a_superstep_of_one_side_is_no_full_one():
+    sides = Graph.from_edges([0, 0, 1], [2, 3, 2], weights=[1.0, 2.0, 3.0], name="sides", symmetrize=True)
+    edges = sides.num_edges
+    for supersteps in (
+        [Superstep(4, edges, "pull"), Superstep(4, edges // 2, "pull")],
+        [Superstep(4, edges, "dense"), Superstep(4, edges // 2, "dense")],
+    ):
+        assert least_bytes(trace(Sides()), sides.facts, 1, supersteps) == [4 * edges, 4 * (edges // 2)]
+        whole = 8 * edges + 4 * 4 + 4 * 4
+        assert least_bytes(trace(Product()), sides.facts, 1, supersteps)[0] == whole

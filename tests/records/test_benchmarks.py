@@ -126,6 +126,8 @@ def turns(factor, noise, seed, side, count=7, **changed):
         (1.2, 0.9, "no difference"),  # only a threshold would report it
         (1.0, 0.02, "no difference"),
         (1.03, 0.002, "within the threshold"),
+        (0.97, 0.002, "within the threshold"),
+        (0.94, 0.002, "faster"),
         (0.7, 0.02, "faster"),
     ],
 )
@@ -134,6 +136,21 @@ def test_a_change_is_reported_if_it_is_large_and_significant(factor, noise, verd
     [change] = changes(before, after, threshold=0.05)
     assert change.verdict == verdict
     assert change.ratio.low <= change.ratio.median <= change.ratio.high
+
+
+def test_turns_are_paired_by_their_time_and_contents_that_are_not_known_are_no_other_ones():
+    """The time of both sides rises; pairs of other turns would hide the change."""
+    slow = [2.0**number for number in range(7)]
+    before, after = (
+        [
+            Turn((factor * seconds,) * 3, START + dt.timedelta(minutes=2 * number + side), contents=contents)
+            for number, seconds in enumerate(slow)
+        ]
+        for side, factor, contents in ((0, 1.0, None), (1, 1.25, "a"))
+    )
+    expected = changes({"a": before}, {"a": after})
+    assert [(one.verdict, one.ratio.low, one.ratio.high) for one in expected] == [("slower", 1.25, 1.25)]
+    assert changes({"a": before[::-1]}, {"a": after}) == changes({"a": before}, {"a": after[::-1]}) == expected
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])

@@ -119,6 +119,24 @@ def test_a_trend_is_seen_and_noise_is_none():
     assert trend([1.0] * 50) == 0.0
 
 
+@pytest.mark.parametrize(("count", "increase"), [(9, 0.0), (10, 8 / 3 - 1), (11, 9 / 3 - 1), (12, 9.5 / 3.5 - 1)])
+def test_a_trend_is_between_the_medians_of_both_halves(count, increase):
+    rising = [float(value) for value in range(1, count + 1)]
+    assert trend(rising) == pytest.approx(increase)
+
+
+@pytest.mark.parametrize(("swaps", "significant"), [(0, True), (7, True), (8, False), (22, False)])
+def test_a_trend_of_ten_samples_needs_most_pairs_in_its_order(swaps, significant):
+    """Of 45 pairs, 7 may be in the other order: (45 - 14 - 1) / sqrt(10 * 9 * 25 / 18) > 2.576."""
+    samples, left = [float(value) for value in range(1, 11)], swaps
+    for end in range(9, 0, -1):  # each exchange of neighbours puts one more pair into the other order
+        for place in range(end):
+            if left and samples[place] < samples[place + 1]:
+                samples[place : place + 2] = samples[place + 1], samples[place]
+                left -= 1
+    assert (trend(samples) != 0.0) == (trend(samples[::-1]) != 0.0) == significant
+
+
 def at(hour, number=1, times=(1.0, 0.9, 1.1), **changes):
     return in_round(number, times, started=f"2026-01-01T{hour:02}:00:00+00:00", **changes)
 
