@@ -255,3 +255,17 @@ def test_nbytes_counts_the_arrays_held():
     assert graph.nbytes == 3 * 8 + 2 * 4 + 2 * 4
     _ = graph.in_weights
     assert graph.nbytes == 2 * (3 * 8 + 2 * 4 + 2 * 4) + 2 * 4
+
+
+@pytest.mark.parametrize("loops", [False, True])
+def test_the_data_of_an_edge_is_that_of_both_its_directions(loops):
+    ends = [(2, 0), (0, 1), *([(1, 1)] if loops else [])]
+    u, v = np.array(ends).T
+    given = {"edge_data": {"kind": np.arange(len(ends)), "pair": 10 * np.array(ends)}, "weights": np.arange(len(ends))}
+    graph = Graph.from_edges(u, v, num_vertices=3, symmetrize=True, name="both", **given)
+    graph.validate()
+    rows, columns = graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist()
+    found = list(zip(rows, columns, graph.edge_data["kind"].tolist(), graph.weights.tolist(), strict=True))
+    expected = {(*end, number, float(number)) for number, end in enumerate(ends)}
+    assert sorted(found) == sorted({*expected, *((v, u, *told) for u, v, *told in expected)})
+    assert graph.edge_data["pair"].tolist() == [[10 * part for part in ends[kind]] for _, _, kind, _ in found]
