@@ -12,10 +12,13 @@ import pytest
 from engines.onyx.cuda_engine import OnyxCudaEngine
 from harness.algorithms.sssp import SSSP
 from harness.contract import No, Phases
+from harness.edge_places import Place
 from harness.emulation.arrays import Stream
 from harness.graph import Graph
 from harness.language import trace
 from harness.lowering.cuda import executor as cuda
+from harness.lowering.cuda.edge_places import PLACES
+from harness.lowering.cuda.windows import SLACK
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 from tests.engines.problems import problem, program
 from tests.engines.programs import edges_and_loops, inputs_for, program_named, two_sides
@@ -114,6 +117,32 @@ def test_kernels_wait_for_copies_and_copies_for_kernels(emulated, streamed, monk
         streamer.release()
     (copied, used) = (streamer.filled, streamer.used)
     assert waited == [(False, copied[0]), (False, copied[1]), (True, used[0]), (False, copied[0])]
+
+
+@pytest.mark.parametrize(("first", "last", "begin"), [(64, 84, 64), (70, 84, 64), (0, 1, 0), (127, 128, 64)])
+def test_arrays_of_a_window_begin_where_rows_keep_their_alignment(first, last, begin, emulated, streamed):
+    traced, graph = program_named("aggregate_rewritten"), edges_and_loops()
+    engine = streamed("pull")
+    answers(engine, traced, graph, emulated)
+    streamer = engine.executor.run_in_progress.launcher.place
+    names = sorted(streamer.rows.keys() & streamer.arrays.keys())
+    assert len(names) > 1
+    before, slot = streamer.copied, int(streamer.slots[0].data.ptr)
+    pointers = streamer.copy(names, first, last)
+    for name in names:
+        assert streamer.rows[name] == 4
+        place = (int(pointers[name]) + 4 * begin) % (1 << 64)
+        assert place == slot
+        slot += -(-(4 * (last - begin) + SLACK) // 256) * 256  # bytes that lanes without a feature may read
+    assert streamer.copied - before == 4 * (last - begin) * len(names)
+    assert slot - int(streamer.slots[0].data.ptr) <= streamer.slots[0].nbytes
+
+
+@pytest.mark.parametrize("place", [Place.MAPPED, Place.MANAGED, Place.RESIDENT])
+@pytest.mark.parametrize("dtype", [np.float32, np.uint64])
+def test_every_place_has_the_bytes_that_lanes_without_a_feature_may_read(place, dtype, emulated):
+    array = PLACES[place]().empty(100, dtype)
+    assert array.nbytes == 100 * np.dtype(dtype).itemsize + SLACK
 
 
 def chain(vertices):

@@ -13,6 +13,7 @@ from harness.graph import Graph
 from harness.graph.generators import random_ratings
 from harness.lowering.buffers import Holds
 from harness.lowering.cuda.buffers import CudaBuffer, exchanged
+from harness.lowering.cuda.calls import Call
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch, named_apart, turned
 from harness.lowering.cuda.ranges import Over, WorkRanges, by_side
@@ -140,3 +141,27 @@ def test_a_vertex_has_to_fit_into_a_window(over, largest):
     assert "the kernel cut of this schedule does not work on" in windows[0].refusal(program, graph.facts, [elsewhere])
     pairs = Launch(kernel(arguments=("neighbours", "reverse")), over, 1.0)
     assert "reads reverse edges" in windows[0].refusal(program, graph.facts, [pairs])
+
+
+def test_a_call_of_a_part_has_its_bounds_and_the_blocks_for_it():
+    arguments = {"run": "r", "first": np.uint32(0), "last": np.uint32(10**6), "neighbours": "whole"}
+    queued = []
+    whole = Call(
+        lambda *given, **named: queued.append((*given, named)), arguments, 256, 48, launch(), (0, 10**6),
+        multiprocessors=10,
+    )  # fmt: skip
+    part = whole.between(300, 900, neighbours="window")
+    assert (part.bounds, whole.bounds) == ((300, 900), (0, 10**6))
+    assert list(part.arguments.items()) == [("run", "r"), ("first", 300), ("last", 900), ("neighbours", "window")]
+    assert {type(part.arguments[name]) for name in ("first", "last")} == {np.uint32}
+    assert whole.arguments == arguments
+    assert (whole.grid, part.grid) == ((640,), (3,))
+    part.start()
+    assert queued == [((3,), (256,), ("r", 300, 900, "window"), {"shared_mem": 48})]
+
+
+def test_panels_are_the_second_dimension_of_the_grid():
+    several = replace(launch(), kernel=replace(kernel(), panels=3))
+    assert Call(None, {}, 256, launch=several, bounds=(0, 1000), multiprocessors=10).grid == (4, 3)
+    assert Call(None, {}, 256, launch=launch(), bounds=(500, 1000), multiprocessors=10).grid == (2,)
+    assert Call(None, {}, 256).grid == (1,)
