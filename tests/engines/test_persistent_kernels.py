@@ -56,6 +56,50 @@ def test_steps_with_nothing_to_do_have_no_barrier():
     assert all(conditions[:-1])
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "way", "sides"),
+    [("belief_propagation", "pull edges", 1), ("pagerank", "pull", 1), ("bfs", "push", 1), ("als", "pull", 2)],
+)
+def test_every_step_has_bounds_of_its_own(algorithm, way, sides):
+    """The launches of a superstep come first, then those that measure it."""
+    plan = planned(algorithm, **WAYS[way])
+    launches = [*plan.combined.steps, *plan.combined.measuring.launches]
+    source = plan.source[plan.source.index(" supersteps(") :]
+    for number, launch in enumerate(launches):
+        (call,) = (line for line in source.splitlines() if f"::{launch.kernel.name}(" in line)
+        bounds = [int(place) for place in re.findall(r"Id\(bound\[(\d+)\]\)", call)]
+        ends = {"first", "last"} & set(launch.kernel.arguments)
+        assert bounds == ([2 * number, 2 * number + 1] if ends else [])
+    (buffer,) = (one for one in plan.buffers if one.name == "bounds")
+    assert buffer.length == 2 * sides * len(launches)
+    assert f"superstep % {sides} * {2 * len(launches)};" in source
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "way"), [("belief_propagation", "pull edges"), ("pagerank", "pull"), ("bfs", "push")]
+)
+def test_an_array_is_constant_where_no_step_writes_it(algorithm, way):
+    """A pointer to constants lets the compiler read through a cache that is not coherent."""
+    plan = planned(algorithm, **WAYS[way])
+    written, read = set(), set()
+    for launch in plan.combined.steps:
+        for kind, name in re.findall(r"(const \w+|\w+)\*(?: __restrict__)? (\w+)[,)]", signature(launch.kernel.source)):
+            written |= set() if kind.startswith("const ") else {name}
+            read |= {name} if kind.startswith("const ") else set()
+    whole = plan.source[plan.source.index(" supersteps(") :]
+    kinds = dict(
+        reversed(pair) for pair in re.findall(r"(const \w+|\w+)\*(?: __restrict__)? (\w+)[,)]", whole.partition("{")[0])
+    )
+    assert {name for name in kinds if kinds[name].startswith("const ")} <= (read - written) | {"bounds"}
+    assert written & kinds.keys() == {name for name in written & kinds.keys() if not kinds[name].startswith("const ")}
+    assert (read - written) & kinds.keys()
+
+
+def signature(source):
+    """Return the parameters of a kernel."""
+    return source.partition("__launch_bounds__(BLOCK) ")[2].partition("{")[0]
+
+
 def test_hubs_and_other_vertices_are_gathered_in_one_phase():
     engine = OnyxCudaEngine(OnyxSchedule(persistent=True, balance="warp"))
     engine.policy = replace(DEFAULT, hub_edges=(1, 1))

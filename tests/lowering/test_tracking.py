@@ -1,5 +1,7 @@
 """Which groups of stages a change marks: groups as readers of properties."""
 
+import dataclasses
+
 import pytest
 
 from harness.algorithms.als import ALS
@@ -143,3 +145,40 @@ def test_temporaries_read_by_others_are_live(fold):
     groups = fold_groups(program, "push") if fold else unfolded(program)
     written = {name for group in groups for name in live_after(program, group.stages)}
     assert {"aggr", "second", "x", "drift"} <= written
+
+
+def test_groups_hear_what_earlier_groups_of_a_superstep_write():
+    tracking = tracked(program_named("two_writers"), fold=False)
+    groups = dict(zip(names(tracking.groups), tracking.groups, strict=True))
+    heard = {"spread", "spread_again"}
+    assert {name for name, group in groups.items() if tracking.moved_before(group)} == heard
+    assert {name for name, group in groups.items() if tracking.hears_at_once(group)} == heard
+    order = list(groups)
+    for number, name in enumerate(order):
+        behind = [other for other in order if tracking.propagates_after(groups[name], groups[other])]
+        assert behind == order[:number]
+    assert {name: tracking.own(group) for name, group in groups.items()} == {
+        "first": ("x",), "spread": (), "second": ("y",), "spread_again": (), "last": ("aggr", "other"),
+    }  # fmt: skip
+    alternating = dataclasses.replace(tracking.program.control, alternate=True)
+    sides = dataclasses.replace(tracking, program=dataclasses.replace(tracking.program, control=alternating))
+    assert not any(sides.hears_at_once(group) for group in sides.groups)
+    assert not any(sides.propagates_after(one, other) for one in sides.groups for other in sides.groups)
+
+
+def test_a_reduction_reads_its_destination_as_its_own_vertex():
+    gather, move = tracked(program_named("reads_destination"), fold=False).groups
+    tracking = tracked(program_named("reads_destination"), fold=False)
+    assert (tracking.own(gather), tracking.sources(gather)) == (("x", "y"), ("x",))
+    assert (tracking.destinations(gather), tracking.destinations(move)) == (("x", "y"), ())
+    assert tracking.own(move) == ("x", "pull", "y")
+    assert names(tracking.stale_groups("y")) == ["difference", "move"]
+
+
+def test_a_property_that_is_watched_reaches_memory():
+    program = trace(LabelPropagation())
+    groups = unfolded(program)
+    assert Tracking(program, groups, False, (("vertex", "prob"),)).live(groups[2].stages) == {"prob"}
+    assert Tracking(program, groups, False, (("vertex", "n_aggr"),)).live(groups[2].stages) == {"prob"}
+    (group,) = fold_groups(program, "pull")
+    assert Tracking(program, (group,), False, (("vertex", "prob"),)).live(group.stages) == {"lp", "prob"}
