@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -16,6 +19,10 @@ from harness.graph import Graph
 from harness.graph.generators.rmat import rmat
 from harness.language import trace
 from harness.lowering.cuda import memory_model
+from harness.lowering.cuda.calls import Call
+from harness.lowering.cuda.kernels import CudaKernel
+from harness.lowering.cuda.launches import Launch
+from harness.lowering.cuda.ranges import Over
 from harness.lowering.cuda.thread_planner import ThreadPlanner
 from harness.lowering.graph_store import GraphStore
 from harness.plugins import load_plugins
@@ -239,6 +246,51 @@ def test_a_sample_tells_of_the_whole(name, options, monkeypatch):
     assert sampled.whole.loads.sectors == pytest.approx(exact.whole.loads.sectors, rel=0.1)
     assert sampled.whole.loads.efficiency == pytest.approx(exact.whole.loads.efficiency, rel=0.05)
     assert sampled.whole.atomics.transactions == pytest.approx(exact.whole.atomics.transactions, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "rest", "array"),
+    [
+        ({"run": "Run*", "out_offsets": "const EdgeId*", "list": "Id*"}, math.inf, ""),
+        ({"run": "Run*", "starts": "EdgeId*"}, math.inf, ""),
+        ({"run": "Run*", "vertex_x": "float*", "in_offsets": "const EdgeId*"}, memory_model.REST, ""),
+        ({"list": "Id*", "in_neighbours": "const Id*", "vertex_x": "float*"}, memory_model.REST, "in_neighbours"),
+        ({"out_neighbours": "const Id*"}, memory_model.REST, "out_neighbours"),
+    ],
+)
+@pytest.mark.parametrize("whole", [False, True])
+def test_blocks_that_list_work_are_run_though_they_are_not_counted(parameters, rest, array, whole):
+    """What a sampled kernel would have reduced is unknown, but for vertices that nothing reaches."""
+    listed = ", ".join(f"{kind} {name}" for name, kind in parameters.items())
+    source = f'extern "C" __global__ void __launch_bounds__(BLOCK) visit({listed})\n{{}}\n'
+    kernel = CudaKernel("visit", source, tuple(parameters), 0)
+    arguments = {name: np.arange(8.0, dtype=np.float32) for name in parameters}
+    given = {}
+
+    def counted(grid, threads, values, shared, **named):
+        given.update(named)
+        return SimpleNamespace(whole=whole, blocks=5, quantities=np.zeros((1, 6)), covered=np.zeros(1))
+
+    call = Call(SimpleNamespace(counted=counted), arguments, 256, launch=Launch(kernel, Over.VERTICES, 1.0))
+    graph = Graph.from_edges([0, 1], [1, 2], num_vertices=3, name="three")
+    buffer = SimpleNamespace(rows=3, length=6, stride=2)
+    plan = SimpleNamespace(parities={}, named={"vertex_x": buffer})
+    executor = SimpleNamespace(plan=plan, store=SimpleNamespace(graph=graph))
+    found = memory_model._sampled(executor, call)
+    assert (given["rest"], given["budget"], found.array) == (rest, memory_model.ACCESSES, array)
+    assert given["covered"] is arguments.get(array)
+    unknown = [0, 1, *[np.nan] * 4, 6, 7] if array and not whole else range(8)  # the last two are behind the rows
+    for name, kind in parameters.items():
+        np.testing.assert_array_equal(arguments[name], list(unknown) if kind == "float*" else list(range(8)))
+
+
+def test_an_array_that_has_no_row_for_each_vertex_is_unknown_as_a_whole():
+    graph = Graph.from_edges([0, 1], [1, 2], num_vertices=3, name="three")
+    buffers = {"csc_x": SimpleNamespace(rows=2, length=4, stride=2), "vertex_x": None}
+    plan = SimpleNamespace(parities={"next_csc_x": "csc_x"}, named=buffers)
+    values = np.arange(5.0, dtype=np.float32)
+    memory_model._forget(SimpleNamespace(plan=plan, store=SimpleNamespace(graph=graph)), "next_csc_x", values)
+    assert np.isnan(values).all()
 
 
 def test_an_engine_without_kernels_says_so():
