@@ -103,9 +103,9 @@ def test_inverse_of_permutations_and_scales_is_exact(n):
     np.testing.assert_array_equal(result, np.linalg.inv(a.astype(np.float64)))
 
 
-@pytest.mark.parametrize("n", [3, 8])
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_the_pivot_is_the_largest_of_its_column_in_magnitude(n, sign):
+def test_the_pivot_is_the_largest_of_its_column_in_magnitude(sign):
+    n = 8
     a = np.random.default_rng(n).uniform(0.5, 1.0, (n, n)).astype(np.float32)
     a[:, 0] = 2.0**-20
     a[-1, 0] = sign  # any other pivot loses 20 of 24 bits
