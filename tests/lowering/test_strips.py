@@ -9,7 +9,7 @@ from engines.lonestar.cpu_engine import LonestarCpuEngine
 from engines.lonestar.schedule import LonestarSchedule
 from harness.contract import Device, Phases
 from harness.graph.generators import random_ratings
-from harness.language import Inputs, K, dot, maximum, mean, normalize, sqrt, total, where
+from harness.language import Inputs, K, dot, largest, maximum, mean, normalize, sqrt, total, where
 from harness.language.reference import ReferenceRun
 from harness.lowering.cpu.strips import WHOLE, Strips, strips_of
 from tests.language.programs import program_of
@@ -81,3 +81,26 @@ def test_values_are_those_of_float64(update, features):
     assert ("not updated in strips, which have no normalize" in engine.explain()) == (
         features > WHOLE and update is normalised
     )
+
+
+def one_product(src, dst, graph):
+    return {"src": {"x": src.x - dot(src.x, dst.x) * dst.x}, "dst": {"n": dst.n + 1.0}}
+
+
+def largest_of_row(src, dst, graph):
+    return {"src": {"x": src.x / largest(dst.x)}, "dst": {"n": dst.n + 1.0}}
+
+
+@pytest.mark.parametrize(
+    ("update", "passes", "missing"),
+    [(extremes, 1, ""), (one_product, 2, ""), (chained, 3, ""), (normalised, 0, "normalize"),
+     (largest_of_row, 0, "reduce_max")],
+)  # fmt: skip
+def test_there_is_a_pass_for_each_reduction_that_waits_for_another(update, passes, missing):
+    program, graph = stepped(update), random_ratings(users=30, items=20, num_ratings=200, seed=2)
+    engine = LonestarCpuEngine(LonestarSchedule(order="levels", shuffle=False))
+    engine.generate(program, graph, 96, Device(threads=1))  # whole strips of any length
+    shown = engine.explain()
+    assert shown.count("for strip") == passes
+    assert (f"not updated in strips, which have no {missing}" in shown) == bool(missing)
+    assert ("not updated in strips" in shown) == bool(missing)
