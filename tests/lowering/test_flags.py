@@ -99,6 +99,16 @@ def test_parts_of_the_vertices_leave_the_others_their_flags(visit, data):
     assert visited(visit["take"], flags, blocks, [0, count]).tolist() == vertices[~inside].tolist()
 
 
+@pytest.mark.parametrize("first", [0, 1, 62, 63, 64, 65, 127, 128])
+def test_bounds_are_kept_at_the_ends_of_blocks(visit, first):
+    for last in (end for end in (1, 2, 62, 63, 64, 65, 66, 126, 127, 128, 129, 191, 192, 193) if end > first):
+        flags, blocks = flag_arrays(200, True)
+        assert visited(visit["look"], flags, blocks, [first, last]).tolist() == list(range(first, last))
+        assert visited(visit["take"], flags, blocks, [first, last]).tolist() == list(range(first, last))
+        assert np.flatnonzero(~flags).tolist() == list(range(first, last))
+        assert visited(visit["take"], flags, blocks, [0, 200]).tolist() == [*range(first), *range(last, 200)]
+
+
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 128, 1000])
 def test_a_vertex_may_raise_its_own_flag_again_for_the_next_time(visit, count):
     flags, blocks = flag_arrays(count, True)
