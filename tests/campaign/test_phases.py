@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from harness.campaign.cell import Warm
+from harness.campaign.child_report import ChildReport
 from harness.campaign.least_work import WORK
-from harness.campaign.phase_report import combined
+from harness.campaign.phase_report import PhaseReport, combined
 from harness.campaign.solve_window import FIELD as SOLVE_WINDOW
 from harness.contract import Yes
+from harness.records.outcome import Outcome
 from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
 from tests.campaign.test_guarded_engine import Right
 
@@ -198,3 +200,47 @@ def test_phases_that_stopped_for_several_reasons_stopped_for_the_budget(reasons,
     solves = [{"solve": {"samples": [3.0, 1.0, 2.0], "stopped": reason}} for reason in reasons]
     solve = combined(solves)["solve"]
     assert (solve["samples"], solve["minimum"], solve["stopped"]) == ([6.0, 2.0, 4.0], 2.0, stopped)
+
+
+class Kept(ChildReport):
+    """Keeps what it is told."""
+
+    def __init__(self):
+        self.fields, self.ended = {}, []
+
+    def tell(self, **fields):
+        self.fields |= fields
+
+    def end(self, outcome, reason=""):
+        self.ended.append((outcome, reason))
+
+
+@pytest.mark.parametrize("told", [{"validation": VALIDATIONS[0]}, {}])
+def test_a_phase_that_is_not_ok_leaves_its_own_validation_and_no_time(told):
+    kept = Kept()
+    report = PhaseReport(kept, 2)
+    report.tell(
+        solve={"samples": [1.0], "stopped": "count"}, validation=VALIDATIONS[1], identity="whole", bytes_needed=5
+    )
+    report.end(Outcome.OK)
+    assert (kept.fields, kept.ended) == ({"identity": "whole"}, [])
+    report.next_phase()
+    report.tell(
+        identity="of a part", bytes_needed=3, phases={"solve": 1.0}, **{SOLVE_WINDOW: 1.0, WORK: WORKS[0]}, **told
+    )
+    report.end(Outcome.WRONG, "off by 3")
+    assert kept.ended == [(Outcome.WRONG, "phase 2: off by 3")]
+    assert kept.fields == {
+        "identity": "whole", "phases": {"solve": 1.0}, "bytes_needed": 5, "validation": told.get("validation"),
+    }  # fmt: skip
+
+
+def test_the_last_phase_ends_the_cell():
+    kept = Kept()
+    report = PhaseReport(kept, 2)
+    for seconds in (1.0, 2.0):
+        report.tell(solve={"samples": [seconds], "stopped": "count"}, settled=True)
+        report.end(Outcome.OK)
+        report.next_phase()
+    assert kept.ended == [(Outcome.OK, "")]
+    assert (kept.fields["solve"]["samples"], kept.fields["settled"]) == ([3.0], True)
