@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -118,6 +119,25 @@ def test_messages_decide_whether_one_is_enough_and_whether_the_identity_is_silen
     assert isinstance(found, Activity), found
     assert (found.votes, found.quiet, found.adds) == (votes, quiet, False)
     assert found.identity == (float("inf") if reduce == "min" else float("-inf"))
+
+
+def test_programs_that_are_bulk_synchronous_say_why():
+    taken = extremum(lambda v: minimum(v.x, v.best))
+    assert isinstance(activity(taken), Activity)
+    control, (reduction, step) = taken.control, taken.stages
+    tolerance = program("pagerank").control.tolerance
+    for changed, why in (
+        ({"control": replace(control, settles=False)}, "it does not run until nothing changes at all"),
+        ({"control": replace(control, tolerance=tolerance)}, "it does not run until nothing changes at all"),
+        ({"control": replace(control, alternate=True)}, "it alternates the sides of the graph"),
+        ({"stages": (reduction,)}, "its superstep is not one reduction over edges and the vertices' steps after it"),
+        ({"stages": (step, reduction)}, "its superstep is not one reduction over edges and"),
+        ({"stages": (reduction, step, reduction)}, "its superstep is not one reduction over edges and"),
+        ({"properties": {**taken.properties, "best": replace(taken.properties["best"], role="state")}}, "or is kept"),
+    ):
+        found = activity(replace(taken, **changed))
+        assert isinstance(found, str), changed
+        assert why in found
 
 
 @pytest.mark.parametrize("by_itself", [False, True])
