@@ -167,8 +167,8 @@ class Reverse(Product):
             return edge.reverse.flow
 
         @p.over_edges(updates="flow")
-        def halve(edge):
-            return 0.5 * edge.flow
+        def replace(src):
+            return src.x
 
         @p.over_vertices
         def step(v):

@@ -18,10 +18,11 @@ from harness.graph import Graph
 from harness.language import trace
 from harness.lowering.cuda import executor as cuda
 from harness.lowering.cuda.edge_places import PLACES
-from harness.lowering.cuda.windows import SLACK
+from harness.lowering.cuda.windows import READS_REVERSE, SLACK, unstreamable
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 from tests.engines.problems import problem, program
-from tests.engines.programs import edges_and_loops, inputs_for, program_named, two_sides
+from tests.engines.programs import edges_and_loops, inputs_for, program_named, traced, two_sides
+from tests.engines.test_supports import reversed_edges
 
 FEATURES, SUPERSTEPS, WINDOW_MB = 3, 4, 0.0003
 # Between them they read weights by either order and rows, drive changes, and alternate sides.
@@ -204,6 +205,11 @@ def test_owners_of_long_rows_read_the_windows_of_the_others(schedule, emulated, 
     engine.run(1)
     assert 1 < windows <= streamer.turn - before <= 2 * windows
     engine.close()
+
+
+def test_reductions_that_read_reverse_edges_cannot_be_streamed():
+    assert unstreamable(traced(reversed_edges, "reversed")) == READS_REVERSE
+    assert unstreamable(program("pagerank")) == ""
 
 
 def test_what_cannot_be_streamed_is_refused(streamed):

@@ -99,6 +99,10 @@ def test_reductions_are_not_read_after_the_update():
 def test_other_programs_are_not_fused():
     assert fused_next_superstep(lowered(LabelPropagation())) is None
     assert fused_next_superstep(lowered(Passing(order="updated first"))) is None
+    fused = lowered(Passing())
+    assert fused_next_superstep(fused) is not None
+    alternating = dataclasses.replace(fused.control, alternate=True)
+    assert fused_next_superstep(dataclasses.replace(fused, control=alternating)) is None
 
 
 def plan(algorithm: Algorithm, features: int = 4, **options: Any) -> CudaPlan:

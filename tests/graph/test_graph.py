@@ -259,7 +259,7 @@ def test_nbytes_counts_the_arrays_held():
 
 @pytest.mark.parametrize("loops", [False, True])
 def test_the_data_of_an_edge_is_that_of_both_its_directions(loops):
-    ends = [(2, 0), (0, 1), *([(1, 1)] if loops else [])]
+    ends = [*([(1, 1)] if loops else []), (2, 0), (0, 1)]
     u, v = np.array(ends).T
     given = {"edge_data": {"kind": np.arange(len(ends)), "pair": 10 * np.array(ends)}, "weights": np.arange(len(ends))}
     graph = Graph.from_edges(u, v, num_vertices=3, symmetrize=True, name="both", **given)
