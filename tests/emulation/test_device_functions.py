@@ -52,3 +52,59 @@ def test_movement_is_that_of_all_vertices_for_any_number_of_blocks(vertices, gri
     distance, size = found.get().reshape(BLOCKS, 2).sum(0)
     assert distance == pytest.approx(np.abs(now - before).sum(), rel=1e-5)
     assert size == pytest.approx(np.abs(now).sum(), rel=1e-5)
+
+
+TURNS = f"""
+{HEADER.format(title="a test", lanes=1, width=1, block=BLOCK, coherent="", groups=1, edge_id="unsigned", includes="")}
+#include "tracking_policy.cuh"
+extern "C" __global__ void __launch_bounds__(BLOCK) turns(const Count* movers, const Count* edges, Id n, Count* told)
+{{
+    if (threadIdx.x != 0) return;
+    Run run{{}};
+    run.may_pause = 1;
+    run.patience = 2;
+    run.untracked_edges = 100;
+    for (Id i = 0; i < n; ++i) {{
+        run.movers = movers[i];
+        run.found = edges[i];
+        end_turn(&run);
+        told[3 * i] = run.untracked;
+        told[3 * i + 1] = run.resuming;
+        told[3 * i + 2] = run.stretch;
+    }}
+}}
+"""
+
+
+def told_of(turns):
+    """Return (untracked turns left, resuming, stretch) after each turn; ``turns``: (movers, edges of their sources)."""
+    movers, edges = np.array(turns, np.int64).T
+    found = allocated(np.zeros(3 * len(turns), np.int64))
+    module = Module()
+    module.load(str(library(TURNS, headers_of_teams())).encode())
+    given = (allocated(movers.copy()), allocated(edges.copy()), np.uint32(len(turns)), found)
+    module.get_function("turns")((1,), (BLOCK,), given, shared_mem=0)
+    return [tuple(row) for row in found.get().reshape(-1, 3).tolist()]
+
+
+CROWDED, QUIET = (50, 150), (5, 10)
+
+
+def test_tracking_pauses_after_crowded_turns_and_resumes_where_less_moves():
+    assert told_of([CROWDED, QUIET, CROWDED, CROWDED]) == [(0, 0, 0)] * 3 + [(8, 0, 8)]
+    less = (20, 0)  # 150 edges times 20 movers of 50 are fewer than 100
+    assert told_of([CROWDED, CROWDED, (50, 0), (34, 0), less])[2:] == [(7, 0, 8), (6, 0, 8), (0, 1, 8)]
+    again = told_of([CROWDED, CROWDED, (50, 0), less, CROWDED, CROWDED, less, less, (13, 0)])
+    assert again[3:] == [(0, 1, 8), (0, 0, 8), (16, 0, 16), (15, 0, 16), (14, 0, 16), (0, 1, 16)]
+
+
+def test_stretches_double_up_to_the_longest_and_begin_anew_after_a_quiet_turn():
+    def pauses(*stretches):
+        """Return crowded turns, each pair followed by all untracked turns of a stretch."""
+        return [turn for length in stretches for turn in (CROWDED, CROWDED, *[(50, 0)] * length)]
+
+    told = told_of(pauses(8, 16, 32, 32))
+    begun = [stretch for (left, _, stretch), (before, _, _) in zip(told[1:], told, strict=False) if left > before]
+    assert begun == [8, 16, 32, 32]
+    assert sum(resuming for _, resuming, _ in told) == 4
+    assert told_of([*pauses(8), QUIET, CROWDED, CROWDED])[-1] == (8, 0, 8)
