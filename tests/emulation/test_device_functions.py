@@ -57,13 +57,14 @@ def test_movement_is_that_of_all_vertices_for_any_number_of_blocks(vertices, gri
 TURNS = f"""
 {HEADER.format(title="a test", lanes=1, width=1, block=BLOCK, coherent="", groups=1, edge_id="unsigned", includes="")}
 #include "tracking_policy.cuh"
-extern "C" __global__ void __launch_bounds__(BLOCK) turns(const Count* movers, const Count* edges, Id n, Count* told)
+extern "C" __global__ void turns(const Count* movers, const Count* edges, Id n, Count begun, Count* told)
 {{
     if (threadIdx.x != 0) return;
     Run run{{}};
     run.may_pause = 1;
     run.patience = 2;
-    run.untracked_edges = 100;
+    run.untracked_edges = run.entered = run.usual = 100;
+    run.untracked = run.stretch = begun;
     for (Id i = 0; i < n; ++i) {{
         run.movers = movers[i];
         run.found = edges[i];
@@ -76,13 +77,16 @@ extern "C" __global__ void __launch_bounds__(BLOCK) turns(const Count* movers, c
 """
 
 
-def told_of(turns):
-    """Return (untracked turns left, resuming, stretch) after each turn; ``turns``: (movers, edges of their sources)."""
+def told_of(turns, begun=0):
+    """Return (untracked turns left, resuming, stretch) after each turn; ``turns``: (movers, edges of their sources).
+
+    ``begun``: the length of the stretch with which the run begins.
+    """
     movers, edges = np.array(turns, np.int64).T
     found = allocated(np.zeros(3 * len(turns), np.int64))
     module = Module()
     module.load(str(library(TURNS, headers_of_teams())).encode())
-    given = (allocated(movers.copy()), allocated(edges.copy()), np.uint32(len(turns)), found)
+    given = (allocated(movers.copy()), allocated(edges.copy()), np.uint32(len(turns)), np.int64(begun), found)
     module.get_function("turns")((1,), (BLOCK,), given, shared_mem=0)
     return [tuple(row) for row in found.get().reshape(-1, 3).tolist()]
 
@@ -108,3 +112,11 @@ def test_stretches_double_up_to_the_longest_and_begin_anew_after_a_quiet_turn():
     assert begun == [8, 16, 32, 32]
     assert sum(resuming for _, resuming, _ in told) == 4
     assert told_of([*pauses(8), QUIET, CROWDED, CROWDED])[-1] == (8, 0, 8)
+
+
+def test_a_run_that_begins_untracked_resumes_unless_it_is_nearly_over():
+    endless = 1 << 40
+    assert told_of([(300, 0), (90, 0)], endless) == [(endless - 1, 0, endless), (endless - 2, 0, endless)]
+    assert told_of([(300, 0), (99, 0)], endless)[1] == (endless - 2, 0, endless)  # 3 * 99 < 300
+    assert told_of([(200, 0), (99, 0)], endless)[1] == (0, 1, endless)
+    assert told_of([(200, 0), (100, 0)], endless)[1] == (endless - 2, 0, endless)  # as many as all edges

@@ -14,8 +14,13 @@ from engines.onyx.schedule import OnyxSchedule
 from harness.algorithms.pagerank import PageRank
 from harness.contract import No
 from harness.device.compilation import compiled
+from harness.lowering.cuda.kernels import CudaKernel
+from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.modules import headers
+from harness.lowering.cuda.movement import Measuring
+from harness.lowering.cuda.persistent import _buffers, persistent_kernel
 from harness.lowering.cuda.plan import CudaPlan
+from harness.lowering.cuda.ranges import Over
 from tests.engines.cuda_modules import problem
 
 WAYS = {
@@ -93,6 +98,25 @@ def test_an_array_is_constant_where_no_step_writes_it(algorithm, way):
     assert {name for name in kinds if kinds[name].startswith("const ")} <= (read - written) | {"bounds"}
     assert written & kinds.keys() == {name for name in written & kinds.keys() if not kinds[name].startswith("const ")}
     assert (read - written) & kinds.keys()
+
+
+def test_a_kernel_takes_the_shared_memory_of_its_largest_step():
+    first, *others = planned("als", **WAYS["pull"]).combined.steps
+    larger = replace(others[-1], kernel=replace(others[-1].kernel, tile_floats=9, thread_floats=7))
+    made = persistent_kernel("supersteps", [first, *others[:-1], larger], 2, Measuring(), {})
+    assert (made.tile_floats, made.thread_floats) == (9, 7)
+
+
+def test_steps_find_the_buffers_that_earlier_ones_have_swapped():
+    def launch(*swaps):
+        return Launch(CudaKernel("step", "", ("run", "x", "next_x", "y"), 0), Over.VERTICES, 1.0, swaps)
+
+    pairs = {"x": "next_x", "next_x": "x", "y": "next_y"}
+    launches = [launch(), launch("x"), launch("y"), launch("x"), launch()]
+    places = [[list(one.values())[1:] for one in _buffers(launches, parity, pairs)] for parity in (0, 1)]
+    plain, swapped = ["x", "next_x"], ["next_x", "x"]
+    assert places[0] == [[*plain, "y"], [*plain, "y"], [*swapped, "y"], [*swapped, "next_y"], [*plain, "next_y"]]
+    assert places[1] == [[*plain, "next_y"], [*plain, "next_y"], [*swapped, "next_y"], [*swapped, "y"], [*plain, "y"]]
 
 
 def signature(source):
