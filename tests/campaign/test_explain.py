@@ -86,6 +86,17 @@ def test_a_refused_default_is_replaced_by_a_supported_option(command_here):
     assert f"{told}direction='pull', width=1)" in finished.stdout
 
 
+def test_every_phase_is_explained(command_here):
+    finished = command_here("explain", "engine=onyx", "algorithm=fake_phases", "graph=fake_ring", "features=2")
+    assert finished.returncode == 0, finished.stderr
+    programs, _, engines = finished.stdout.partition("schedule OnyxSchedule(")
+    assert programs.count("program fake_phases") == 2
+    assert engines.count("schedule OnyxSchedule(") == 1
+    first, second = engines.split("schedule OnyxSchedule(")
+    assert ("vertex_level" in first, "vertex_x" in first) == (True, False)
+    assert ("vertex_level" in second, "vertex_x" in second) == (True, True)
+
+
 def test_mistakes_are_reported_in_one_line(command_here):
     for mistake, words in {
         "engine=onix": "did you mean",

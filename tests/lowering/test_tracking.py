@@ -13,6 +13,8 @@ from harness.algorithms.pagerank import PageRank
 from harness.algorithms.sssp import SSSP
 from harness.language import Algorithm, maximum, minimum, trace, where
 from harness.language.analysis import fold_groups, unfolded, watched
+from harness.lowering.accumulators import separated
+from harness.lowering.log_products import products_as_sums
 from harness.lowering.tracking import Tracking, composed_writes, live_after
 from tests.engines.programs import program_named
 
@@ -182,3 +184,20 @@ def test_a_property_that_is_watched_reaches_memory():
     assert Tracking(program, groups, False, (("vertex", "n_aggr"),)).live(groups[2].stages) == {"prob"}
     (group,) = fold_groups(program, "pull")
     assert Tracking(program, (group,), False, (("vertex", "prob"),)).live(group.stages) == {"lp", "prob"}
+
+
+def test_an_update_hears_every_change_of_the_parts_of_a_product():
+    """The tolerance was applied to its factors; what the program itself watches is compared with the tolerance."""
+    program = program_named("beliefs")
+    lowered = separated(products_as_sums(program))
+    tracking = Tracking(lowered, unfolded(lowered), True, watched(program))
+    (update,) = (group for group in tracking.groups if group.kind == "update")
+    parts = tracking.sources(update)
+    assert parts
+    assert all(tracking.exact(update, name) for name in parts)
+    assert tracking.sent(update) == ()
+    seen = dataclasses.replace(tracking, watches=tuple(("vertex", name) for name in parts))
+    assert not any(seen.exact(update, name) for name in parts)
+    assert seen.sent(update) == parts
+    others = [group for group in tracking.groups if group is not update]
+    assert not any(tracking.exact(group, name) for group in others for name in parts)
