@@ -73,6 +73,13 @@ def test_arrays_alone_need_no_package(tmp_path, monkeypatch):
         assert list(saved) == ["total"]
 
 
+def test_an_output_that_is_called_as_the_names_of_vertices_is_kept(tmp_path):
+    graph = Graph.from_edges([0], [1], num_vertices=2, name="two").with_vertex_names(np.array(["ann", "bob"]))
+    save_answer(tmp_path, "arrays", program(vertex="vertex"), graph, {"vertex": np.array([0.5, 1.5], np.float32)})
+    with np.load(tmp_path / "answer.npz") as saved:
+        assert {name: saved[name].tolist() for name in saved} == {"vertex": [0.5, 1.5]}
+
+
 def test_columns_are_named_by_the_elements_of_an_output():
     assert [name for name, _ in columns_of("x", np.zeros((3, 2, 2)))] == ["x_0_0", "x_0_1", "x_1_0", "x_1_1"]
     [(name, column)] = columns_of("x", np.zeros((3, 1)))
