@@ -57,7 +57,7 @@ class EdgeOptions:
     """The options of a schedule that say where edge arrays are: a base class of schedules.
 
     ``edges``: their place (:class:`Place`). ``window_mb``: the size of a window of streamed edges, in MB. ``advice``:
-    to the driver for managed edges (:func:`harness.device.managed_memory.managed_array`). Raises ScheduleError if one
+    to the driver for managed edges (:class:`harness.device.managed_memory.ManagedMemory`). Raises ScheduleError if one
     of the latter is given for another place.
     """
 

@@ -18,6 +18,9 @@ class EmogiSchedule(EdgeOptions):
     ``edges``: *mapped* (the default) is EMOGI, *managed* its comparison with unified memory, with ``advice``;
     *resident* shows what the link costs. The CPU has memory-mapped files for *mapped*.
 
+    ``kept_share``: of managed edges. The pages of the others are moved to the host after every superstep, as on a GPU
+    with less memory (:class:`~engines.outofmemory.emogi.kept_pages.KeepingPages`). None: pages stay that were moved.
+
     ``access``: the lanes that read the edges of a vertex, on a GPU (sec. 4.3). *naive*: a thread. *merged*: a warp,
     whose lanes read consecutive edges. *aligned* (the default): the same, from the line of 128 bytes on in which the
     edges begin. *chunk*: aligned, and a warp takes eight consecutive vertices (the published code). *tiled* is not
@@ -31,7 +34,8 @@ class EmogiSchedule(EdgeOptions):
     active, and before the run ends (0: never). ``counters``: count the requests over the link in every superstep
     (:class:`harness.contract.Transfers`), with one more kernel for every reduction.
 
-    Raises ScheduleError for counters of edges that are not mapped.
+    Raises ScheduleError for counters of edges that are not mapped, and for a kept share of edges that are not managed,
+    or that are prefetched.
     """
 
     edges: str | None = option(
@@ -48,12 +52,23 @@ class EmogiSchedule(EdgeOptions):
         None, "GPU, mapped edges: count requests over the host link, in kernels of their own (null: false)"
     )
 
-    GPU_ONLY: ClassVar[tuple[str, ...]] = ("access", "frontier", "advice", "counters")
+    kept_share: float | None = option(
+        None, "GPU, managed edges: share whose pages may stay on the GPU from superstep to superstep (null: 1)",
+        within="[0, 1]",
+    )  # fmt: skip
+
+    GPU_ONLY: ClassVar[tuple[str, ...]] = ("access", "frontier", "advice", "counters", "kept_share")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.counters and self.edges not in (None, "mapped"):
             raise ScheduleError(f"counters=true counts requests over the host link, and edges={self.edges} makes none")
+        if self.kept_share is not None and self.edges != "managed":
+            raise ScheduleError(f"kept_share={self.kept_share:g} applies only to edges=managed; omit it")
+        if self.kept_share is not None and self.advice == "prefetch":
+            raise ScheduleError(
+                f"advice=prefetch moves all edges at once, and kept_share={self.kept_share:g} keeps a part; omit one"
+            )
 
     def with_place(self) -> Self:
         """Return the schedule with the options of the place filled in."""

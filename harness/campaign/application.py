@@ -69,6 +69,12 @@ onyx-harness doctor
 
 Show Python, cores, memory, cache, compilers, GPU, driver, CUDA, NVRTC, launchers and packages of this machine, what is
 missing, and the command that fixes it. The exit status is 1 if something that a comparison needs is missing."""
+DEGREES_HELP = """\
+onyx-harness degrees graph=NAME,NAME ... [graph.KEY=VALUE]
+
+Show the share of the edges of graphs whose vertices have at most 8, 16, ... 96 edges, as a cumulative distribution.
+
+onyx-harness degrees graph=rmat,grid"""
 _HELP = ("--help", "-h")
 _COMPLETION, _QUERY = ("--shell-completion", "-sc"), "query="
 _MORE_HELP = "onyx-harness --help shows every key and every name."
@@ -116,6 +122,8 @@ def _dispatch(registry: Registry, arguments: Sequence[str]) -> int:
         return _show(BISECT_HELP) if wants_help or not rest else _bisect(rest)
     if first == ["explain"]:
         return _show(EXPLAIN_HELP) if wants_help else _explain(rest)
+    if first == ["degrees"]:
+        return _show(DEGREES_HELP) if wants_help or not rest else _degrees(rest)
     chosen = choices_in(arguments)
     if wants_help and chosen:
         return _answer(lambda names: f"{_describe(names, chosen)}\n\n{_MORE_HELP}", registry)
@@ -241,15 +249,28 @@ def _known_mode() -> Iterator[None]:
 
 def _explain(overrides: Sequence[str]) -> int:
     """Print the plan of an engine for one cell."""
-    from harness.cache import CacheError
     from harness.campaign.explanation import explanation
+
+    return _of_cells(explanation, overrides)
+
+
+def _degrees(overrides: Sequence[str]) -> int:
+    """Print the shares of edges by degree."""
+    from harness.campaign.degrees import degrees_text
+
+    return _of_cells(degrees_text, overrides)
+
+
+def _of_cells(text: Callable[[Sequence[str]], str], overrides: Sequence[str]) -> int:
+    """Print a text about the cell of some overrides, or the error of making it."""
+    from harness.cache import CacheError
     from harness.graph import GraphError
     from harness.language import InvalidInput, LanguageError
 
     refused = (HydraException, OmegaConfBaseException, CampaignError, UnknownName, ScheduleError)
     try:
         check_overrides(overrides)
-        _say(sys.stdout, explanation(overrides))
+        _say(sys.stdout, text(overrides))
     except (*refused, CacheError, GraphError, InvalidInput, LanguageError) as error:
         _say(sys.stderr, f"onyx-harness: error: {in_words(error)}")
         return MISUSE_STATUS

@@ -17,7 +17,7 @@ from harness.plugins import closest
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
-COMMANDS = ("bisect", "describe", "doctor", "explain", "list")
+COMMANDS = ("bisect", "degrees", "describe", "doctor", "explain", "list")
 # Each of these groups takes one choice; Hydra would merge a list of choices into one configuration.
 _ONE_CHOICE = ("engine", "algorithm", "graph", "device", "scale")
 _SWEEPER = "harness"

@@ -17,6 +17,8 @@ from harness.contract import EngineFailure
 
 _SUCCESS, _NO_DEVICE, _OLD_DRIVER = 0, 100, (35, 803)
 _MAJOR, _MINOR = 75, 76  # attributes of a device: its compute capability
+_HOST, _HOST_OF_OLD_DRIVERS = 2, -1  # places of pages: CU_MEM_LOCATION_TYPE_HOST, CU_DEVICE_CPU
+_SET_PREFERRED_LOCATION = 3  # CU_MEM_ADVISE_SET_PREFERRED_LOCATION
 
 
 class DriverError(EngineFailure):
@@ -92,6 +94,44 @@ def used_bytes(index: int) -> int:
         _ask("cuCtxSynchronize")
         _ask("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(whole))
     return whole.value - free.value
+
+
+class _Location(ctypes.Structure):
+    """CUmemLocation: a kind of place, and the number of one of its kind."""
+
+    _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
+
+
+def prefetch_to_host(pointer: int, nbytes: int, index: int) -> None:
+    """Move pages of managed memory to the host after all work on the device, and wait until they are there.
+
+    CuPy 14 can name only devices as the destination. Raises DriverError.
+    """
+    pages, flags, stream = _pages(pointer, nbytes), ctypes.c_uint(0), ctypes.c_void_p()
+    with _entered(index):
+        _ask("cuCtxSynchronize")
+        if hasattr(_library(), "cuMemPrefetchAsync_v2"):  # since CUDA 12.2
+            _ask("cuMemPrefetchAsync_v2", *pages, _Location(_HOST, 0), flags, stream)
+        else:
+            _ask("cuMemPrefetchAsync", *pages, ctypes.c_int(_HOST_OF_OLD_DRIVERS), stream)
+        _ask("cuCtxSynchronize")
+
+
+def prefer_host(pointer: int, nbytes: int, index: int) -> None:
+    """Make the host the preferred location of pages of managed memory. CuPy 14 can name only devices.
+
+    Raises DriverError.
+    """
+    pages, advice = _pages(pointer, nbytes), ctypes.c_int(_SET_PREFERRED_LOCATION)
+    with _entered(index):
+        if hasattr(_library(), "cuMemAdvise_v2"):  # since CUDA 12.2
+            _ask("cuMemAdvise_v2", *pages, advice, _Location(_HOST, 0))
+        else:
+            _ask("cuMemAdvise", *pages, advice, ctypes.c_int(_HOST_OF_OLD_DRIVERS))
+
+
+def _pages(pointer: int, nbytes: int) -> tuple[ctypes.c_uint64, ctypes.c_size_t]:
+    return ctypes.c_uint64(pointer), ctypes.c_size_t(nbytes)
 
 
 @contextlib.contextmanager

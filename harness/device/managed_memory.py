@@ -9,42 +9,70 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.device.driver import prefer_host, prefetch_to_host
 from harness.device.host_memory import pinned_type
 
-CURRENT_STREAM = 0
+BLOCK = 1 << 21  # bytes of the pages that the driver manages together
 
 
 class ManagedMemory:
     """Managed memory with undetermined values; it is freed when the last reference to it is dropped.
 
+    ``advice``: *read_mostly* (every processor may have a copy of a page), *accessed_by* (the device maps the pages, and
+    they stay where they are), *prefetch* (:meth:`fetch` moves all of them to the device), *none*.
+
     Raises MemoryError for more bytes than the current device has free: more managed memory than that would be evicted
     and fetched in turns, which can stop a device.
     """
 
-    def __init__(self, nbytes: int) -> None:
+    def __init__(self, nbytes: int, advice: str) -> None:
         import cupy
 
         runtime, size = cupy.cuda.runtime, max(1, nbytes)
         free = int(runtime.memGetInfo()[0])
         if size > free:
             raise MemoryError(f"{size:,} bytes of managed memory for edge arrays, and the device has {free:,} free")
-        self.nbytes, self.pointer = nbytes, int(runtime.mallocManaged(size))
+        self.nbytes, self.advice, self.device = nbytes, advice, int(runtime.getDevice())
+        self.pointer = int(runtime.mallocManaged(size))
         weakref.finalize(self, runtime.free, self.pointer).atexit = False
 
+    def keep(self, share: float = 0.0) -> None:
+        """Move all pages behind a share of the bytes to the host, and wait until they are there. Raises DriverError.
 
-def managed_array(length: int, dtype: type[np.generic], advice: str) -> Any:
-    """Return an array in managed memory: a CuPy array whose ``set`` writes on the host, and then gives the advice.
+        With the advice *read_mostly*, a prefetch to the host would only make one more copy of a page, and the device
+        would keep its own. Taking the advice back leaves one copy, which is that at the preferred location if there is
+        one (CUDA Runtime API, cudaMemAdvise): the host is made that for the moment, so that nothing is copied. The
+        advice is then given again.
+        """
+        import cupy
 
-    ``advice``: for the pages that are written: *read_mostly* (every processor may have a copy), *accessed_by* (the
-    device maps them, and they stay where they are), *prefetch* (they are moved to the device at once), *none*.
+        runtime, first = cupy.cuda.runtime, -(-round(share * self.nbytes) // BLOCK) * BLOCK
+        pages = (self.pointer + first, self.nbytes - first)
+        if first >= self.nbytes:
+            return
+        if self.advice != "read_mostly":
+            prefetch_to_host(*pages, self.device)
+            return
+        prefer_host(*pages, self.device)
+        runtime.memAdvise(*pages, runtime.cudaMemAdviseUnsetReadMostly, self.device)
+        prefetch_to_host(*pages, self.device)
+        runtime.memAdvise(*pages, runtime.cudaMemAdviseUnsetPreferredLocation, self.device)
+        _advise(*pages, self.advice)
 
-    Raises MemoryError.
-    """
+    def fetch(self, stream: int) -> None:
+        """Queue the move of all pages to the device on a stream, if that is the advice."""
+        import cupy
+
+        if self.nbytes and self.advice == "prefetch":
+            cupy.cuda.runtime.memPrefetchAsync(self.pointer, self.nbytes, self.device, stream)
+
+
+def managed_array(memory: ManagedMemory, length: int, dtype: type[np.generic]) -> Any:
+    """Return an array in managed memory: a CuPy array whose ``set`` writes on the host, and then gives the advice."""
     import cupy
 
-    device, memory = cupy.cuda.runtime.getDevice(), ManagedMemory(length * np.dtype(dtype).itemsize)
-    unowned = cupy.cuda.UnownedMemory(memory.pointer, max(1, memory.nbytes), memory, device)
-    return _managed(cupy.ndarray, advice)(length, dtype, cupy.cuda.MemoryPointer(unowned, 0))
+    unowned = cupy.cuda.UnownedMemory(memory.pointer, max(1, memory.nbytes), memory, memory.device)
+    return _managed(cupy.ndarray, memory.advice)(length, dtype, cupy.cuda.MemoryPointer(unowned, 0))
 
 
 @functools.cache
@@ -70,5 +98,3 @@ def _advise(pointer: int, nbytes: int, advice: str) -> None:
         runtime.memAdvise(pointer, nbytes, runtime.cudaMemAdviseSetReadMostly, device)
     elif advice == "accessed_by":
         runtime.memAdvise(pointer, nbytes, runtime.cudaMemAdviseSetAccessedBy, device)
-    elif advice == "prefetch":
-        runtime.memPrefetchAsync(pointer, nbytes, device, CURRENT_STREAM)

@@ -49,6 +49,11 @@ def edge_uses(layout: Layout, records: Sequence[Record]) -> Iterator[EdgeUse]:
             yield EdgeUse(row.algorithm, row.graph, name, data, "" if data else outcome)
 
 
+def edge_use_notes(layout: Layout, records: Sequence[Record]) -> list[str]:
+    """Return the note that explains the table."""
+    return [NOTE]
+
+
 def edge_use_table(layout: Layout, records: Sequence[Record]) -> Table:
     """Return a row for every superstep: its number and the share of each kind of use, in percent."""
     runs = list(edge_uses(layout, records))

@@ -3,18 +3,20 @@
 A layout is plain data, the key ``layout`` of a configuration::
 
     title: the title
-    kind: table, lines (over features), dots (over graphs), memory (transactions, over graphs) or use (of edges, over
-          supersteps)
+    kind: table, lines (over features), dots (over graphs), memory (transactions, over graphs), ratios (of columns),
+      requests (over the host link, by their bytes), rates (bytes a second, over graphs), machines (times on each) or
+      use (of edges, over supersteps)
     columns:
       NAME: {engine: ENGINE, OPTION: VALUE}   # records of this engine with these schedule options
     first: NAME     # shows times; the other columns show speed-ups over it; null: times in every column
     names: {label_propagation: LP}   # short names of algorithms and graphs
+    ratios: [...]   # of the kind ratios: claims about columns (harness/report/claims.py)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from rich.table import Table
@@ -22,13 +24,14 @@ from rich.text import Text
 
 from harness.records import Record
 from harness.records.outcome import Outcome
+from harness.report.claims import Claim, ClaimError, claims_of
 from harness.report.comparison import changed_graphs, graph_name, obstacle, ratio
 from harness.report.console import literal
 from harness.report.units import seconds
 
-KINDS = ("table", "lines", "dots", "memory", "use")
+KINDS = ("table", "lines", "dots", "memory", "ratios", "requests", "rates", "machines", "use")
 _RENAMED_KINDS = {"bars": "dots"}  # names in sweeps of earlier versions
-_KEYS = ("title", "kind", "columns", "first", "names")
+_KEYS = ("title", "kind", "columns", "first", "names", "ratios")
 OUT_OF_MEMORY, NO_DIFFERENCE, NO_VERDICT, NOT_COMPARABLE, NOTHING = "X", "~", "?", "n/c", "-"
 
 
@@ -38,13 +41,18 @@ class LayoutError(ValueError):
 
 @dataclass(frozen=True)
 class Layout:
-    """A layout; the module documents the fields. ``columns``: engine and options by name."""
+    """A layout; the module documents the fields.
+
+    ``columns``: engine and options by name. ``given``: the plain data of ``ratios``.
+    """
 
     title: str
     kind: str
     columns: Mapping[str, Mapping[str, Any]]
     first: str | None
     names: Mapping[str, str]
+    ratios: tuple[Claim, ...] = ()
+    given: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def from_plain(cls, data: Any) -> Layout:
@@ -69,13 +77,25 @@ class Layout:
             raise LayoutError(f"layout.first is {layout.first!r}, not one of the columns: {', '.join(columns)}")
         if not isinstance(layout.names, Mapping):
             raise LayoutError(f"layout.names is {layout.names!r}; give NAME: SHORT")
-        return layout
+        return layout._with_ratios(data.get("ratios"))
+
+    def _with_ratios(self, data: Any) -> Layout:
+        """Return the layout with the claims of its kind. Raises LayoutError if they are invalid."""
+        if self.kind != "ratios":
+            if data:
+                raise LayoutError(f"layout.ratios are of kind: ratios, not {self.kind}; omit them")
+            return self
+        try:
+            return replace(self, ratios=claims_of(data, self.columns), given=tuple(data))
+        except ClaimError as error:
+            raise LayoutError(str(error)) from error
 
     def plain(self) -> dict[str, Any]:
         """Return the plain data that `from_plain` reads."""
         columns = {name: dict(column) for name, column in self.columns.items()}
+        ratios = {"ratios": [dict(one) for one in self.given]} if self.given else {}
         return {"title": self.title, "kind": self.kind, "columns": columns, "first": self.first,
-                "names": dict(self.names)}  # fmt: skip
+                "names": dict(self.names), **ratios}  # fmt: skip
 
     def column_of(self, record: Record) -> str | None:
         """Return the first column that a record belongs to, or None."""

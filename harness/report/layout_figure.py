@@ -1,4 +1,4 @@
-"""Draw a layout with Matplotlib (the extra ``figures``): lines over features, dots over graphs, memory, edge use."""
+"""Draw a layout with Matplotlib (the extra ``figures``): lines over features, dots over graphs, bars of counts."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from harness.report.figures import logarithmic, over_features, settings, style
 from harness.report.layout import Layout, Row, cell_text, legend, outcome_sign, rows_of
 from harness.report.memory import Pair, count, pairs_of
 from harness.report.memory_figure import draw_memory
+from harness.report.rates_figure import draw_rates
+from harness.report.requests import Counted, counted
+from harness.report.requests_figure import draw_requests
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,18 +30,23 @@ _LETTERS = 11  # of a title in an inch
 
 
 def write_layout_figure(stem: Path, layout: Layout, records: Sequence[Record]) -> list[Path]:
-    """Draw a layout as ``stem``.svg and .png; return the paths. A table or an empty layout gives no file.
+    """Draw a layout as ``stem``.svg and .png; return the paths. Tables, also of ratios and machines, and empty layouts
+    have none.
 
     Raises ImportError, naming the extra, if Matplotlib is not installed.
     """
     rows = rows_of(layout, records)
-    if layout.kind == "table" or not rows:
+    if layout.kind in ("table", "ratios", "machines") or not rows:
         return []
     with settings():
         if layout.kind == "memory":
             figure = _memory(layout, list(pairs_of(layout, records)))
         elif layout.kind == "use":
             figure = _uses(layout, [run for run in edge_uses(layout, records) if run.data])
+        elif layout.kind == "requests":
+            figure = _requests(layout, list(counted(layout, records)))
+        elif layout.kind == "rates":
+            figure = _rates(layout, rows)
         else:
             figure = _lines(layout, rows) if layout.kind == "lines" else _dots(layout, rows)
         paths = [stem.with_suffix(f".{suffix}") for suffix in ("svg", "png")]
@@ -115,9 +123,7 @@ def _dots(layout: Layout, rows: Sequence[Row]) -> Figure:
     Bars would be misleading, because a logarithmic axis has no zero. Above each dot is the text of the table: the
     speed-up over the first column, or a sign. A missing time is replaced by the outcome.
     """
-    panels: dict[str, list[Row]] = {}
-    for row in rows:
-        panels.setdefault(row.algorithm, []).append(row)
+    panels = _by_algorithm(rows)
     figure, places = _panels(layout, len(panels))
     width = 0.6 / len(layout.columns)
     for axes, (algorithm, own) in zip(places, panels.items(), strict=True):
@@ -187,6 +193,37 @@ def _stacked(axes: Axes, run: EdgeUse) -> None:
         axes.bar([one + 1 for one in supersteps], heights, 0.8, below, color=style(number)[0], label=kind)
         below = [low + height for low, height in zip(below, heights, strict=True)]
     axes.set(title=f"{run.algorithm}, {run.graph}", xlabel="superstep", ylabel="% of edges", ylim=(0, 100))
+
+
+def _requests(layout: Layout, found: Sequence[Counted]) -> Figure:
+    """Draw one panel per algorithm."""
+    panels: dict[str, list[Counted]] = {}
+    for one in found:
+        panels.setdefault(one.row.algorithm, []).append(one)
+    widest = max(map(len, panels.values()), default=0)
+    figure, places = _panels(layout, len(panels), (max(_PANEL[0], 2 * _BAR * widest), _PANEL[1]))
+    for axes, (algorithm, own) in zip(places, panels.items(), strict=True):
+        draw_requests(axes, own)
+        axes.set(title=algorithm)
+    return _with_legend(figure, places)
+
+
+def _rates(layout: Layout, rows: Sequence[Row]) -> Figure:
+    """Draw one panel per algorithm."""
+    panels = _by_algorithm(rows)
+    widest = max(len(own) for own in panels.values()) * len(layout.columns)
+    figure, places = _panels(layout, len(panels), (max(_PANEL[0], 2 * _BAR * widest), _PANEL[1]))
+    for axes, (algorithm, own) in zip(places, panels.items(), strict=True):
+        draw_rates(axes, layout, own)
+        axes.set(title=algorithm)
+    return _with_legend(figure, places)
+
+
+def _by_algorithm(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    panels: dict[str, list[Row]] = {}
+    for row in rows:
+        panels.setdefault(row.algorithm, []).append(row)
+    return panels
 
 
 def _logarithmic(axes: Axes, rows: Sequence[Row]) -> None:

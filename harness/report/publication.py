@@ -22,7 +22,7 @@ from harness.records.store import files_below
 from harness.report.comparison import changed_graph_notes
 from harness.report.failures import Failure, failures
 from harness.report.layout import Layout
-from harness.report.layout_kinds import UNTIMED, legend_of, table_of
+from harness.report.layout_tables import UNTIMED, notes_of, table_of
 from harness.report.markdown import escaped, markdown_rows, markdown_table
 from harness.report.paper_table import read_paper_table, render_paper_table
 from harness.report.results import SWEEP_FILE, NothingFound, read_results
@@ -117,7 +117,7 @@ def _tables(sweep: PublishedSweep) -> str:
     warm = warm_rows(records)
     if layout:
         parts.append(markdown_table(table_of(layout, records)))
-        notes = legend_of(layout, records) + ([] if layout.kind in UNTIMED else mark_notes(records))
+        notes = [*notes_of(layout, records), *([] if layout.kind in UNTIMED else mark_notes(records))]
     else:
         parts.append(markdown_table(warm_table(warm) if warm else comparison_table(records, sweep.baseline)))
         notes = [*([NOTE] if warm else []), *mark_notes(records)]

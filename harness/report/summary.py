@@ -18,7 +18,7 @@ from harness.report.comparison import accuracy_note, changed_graph_notes, confid
 from harness.report.console import as_text, console, literal, show_table
 from harness.report.failures import failures
 from harness.report.layout import Layout
-from harness.report.layout_kinds import UNTIMED, legend_of, table_of
+from harness.report.layout_tables import UNTIMED, notes_of, table_of
 from harness.report.progress import outcome_text
 from harness.report.series import engine_label
 from harness.report.table import FLOOR_NOTE, UNSETTLED_NOTE, comparison_table, unsettled
@@ -99,7 +99,7 @@ def show_layout(records: Sequence[Record], layout: Layout, folder: Path) -> None
 
     out = console()
     table, title = table_of(layout, records), literal(layout.title)
-    lines = legend_of(layout, records) + ([] if layout.kind in UNTIMED else mark_notes(records))
+    lines = [*notes_of(layout, records), *([] if layout.kind in UNTIMED else mark_notes(records))]
     lines += changed_graph_notes(records)
     told = Text("\n").join(map(Text, lines))
     shown = Group(title, table, *([told] if told else []))

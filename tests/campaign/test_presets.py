@@ -11,6 +11,7 @@ from harness.plugins import load_plugins
 from harness.records import read_records
 from harness.records.statistics import FEWEST_SAMPLES
 from harness.report import units
+from harness.report.layout import Layout
 from tests.conftest import ROOT
 
 PRESETS = sorted(path.stem for path in (configuration_folder() / "experiment").glob("*.yaml"))
@@ -33,10 +34,16 @@ PAPERS = {  # a preset: its algorithms
     "cusparse": {"feature_diffusion"},
     "mapped_edges": {"pagerank", "bfs", "feature_diffusion"},
     "edge_places": {"pagerank", "bfs", "feature_diffusion"},
+    "emogi_figure_5": {"bfs"},
     "emogi_figure_7": {"bfs"},
     "emogi_figure_8": {"bfs"},
     "emogi_figure_9": {"bfs", "sssp", "components"},
     "emogi_figure_10": {"bfs", "sssp"},
+    "emogi_figure_11": {"bfs", "sssp", "components"},
+    "emogi_figure_12": {"bfs", "sssp", "components"},
+    "emogi_table_3": {"bfs", "sssp", "components"},
+    "out_of_memory_ratios": {"bfs", "sssp", "components", "pagerank"},
+    "onyx_streamed_ratios": {"pagerank", "feature_diffusion"},
     "scaph_used": {"components", "sssp"},
     "scaph_ablations": {"components", "sssp", "bfs"},
     "scaph_table": {"components", "sssp", "mst", "bfs", "pagerank"},
@@ -49,9 +56,10 @@ PAPERS = {  # a preset: its algorithms
 FEWER_GRAPHS = {
     "figure_7_3": 2, "simdx_lists": 4, "simdx_filters": 4, "simdx_fusion": 4, "onyx_directions": 2, "onyx_folding": 2,
     "onyx_tracking": 2, "onyx_features": 1, "cusparse": 2, "mapped_edges": 1, "edge_places": 1,
-    "emogi_figure_7": 4, "emogi_figure_8": 4, "emogi_figure_9": 4, "emogi_figure_10": 4,
-    "scaph_used": 2, "scaph_ablations": 2, "scaph_table": 2, "scaph_memory": 2, "scaph_alpha": 2,
-    "scaph_overhead": 2, "scaph_values": 2, "four_billion_edges": 2,
+    "emogi_figure_5": 4, "emogi_figure_7": 4, "emogi_figure_8": 4, "emogi_figure_9": 4, "emogi_figure_10": 4,
+    "emogi_figure_11": 4, "emogi_figure_12": 4, "emogi_table_3": 2, "scaph_used": 2, "scaph_ablations": 2,
+    "scaph_table": 2, "scaph_memory": 2, "scaph_alpha": 2, "scaph_overhead": 2, "scaph_values": 2,
+    "four_billion_edges": 2, "out_of_memory_ratios": 3, "onyx_streamed_ratios": 1,
 }  # fmt: skip
 GRAPHS_OF_THE_THESIS = 8  # of all other presets
 GPU_SCALES = ("full", "stand_ins")  # alternate along the presets; they differ in their graphs and limits only
@@ -61,6 +69,7 @@ OTHERS = {  # a preset: its device, and its number of cells with all engines ins
     "memory_counters": ("cuda", 27),
     "onyx_warm": ("cpu", 10),
     "cpu_peers": ("cpu", 70),
+    "emogi_figure_4": ("cpu", 10),
     "sgd_schedules": ("cpu", 36),
     "sgd_hybrid": ("cpu", 12),
     "sgd_atomics": ("cpu", 1),
@@ -144,7 +153,15 @@ def test_a_preset_of_a_paper_has_a_column_for_every_cell_of_a_gpu(plan, name):
         "mapped_edges": "diffusion",
         "edge_places": "diffusion",
         "four_billion_edges": "bfs",
-    }.get(name, "bfs" if name.startswith(("simdx_f", "emogi")) else "sssp" if name.startswith("scaph") else "thesis_lp")
+        "onyx_streamed_ratios": "diffusion",
+    }.get(
+        name,
+        "bfs"
+        if name.startswith(("simdx_f", "emogi", "out_of"))
+        else "sssp"
+        if name.startswith("scaph")
+        else "thesis_lp",
+    )
     scale = GPU_SCALES[list(PAPERS).index(name) % 2]
     large = plan(f"+experiment={name}", f"scale={scale}", f"algorithm={one}", *features(name))
     has_a_column_for_every_cell(name, large, "cuda")
@@ -216,8 +233,26 @@ def test_a_preset_that_compares_times_has_enough_samples_for_a_verdict(name):
     told = OmegaConf.load(configuration_folder() / "experiment" / f"{name}.yaml")
     base = OmegaConf.load(configuration_folder() / "config.yaml")
     repetitions = OmegaConf.merge(base.measure, told.get("measure", {})).repetitions
-    compares_times = told.get("layout", {}).get("kind") != "memory"
+    compares_times = told.get("layout", {}).get("kind") not in ("memory", "requests", "rates")
     assert repetitions >= FEWEST_SAMPLES or not compares_times
+
+
+@pytest.mark.parametrize("name", ["out_of_memory_ratios", "onyx_streamed_ratios"])
+def test_claims_name_what_is_swept_and_every_column_has_one(name):
+    told = OmegaConf.load(configuration_folder() / "experiment" / f"{name}.yaml")
+    layout = Layout.from_plain(OmegaConf.to_container(told.layout))
+    assert {column for claim in layout.ratios for column in (claim.of, *claim.over) if column} == set(layout.columns)
+    folder, swept = configuration_folder(), told.hydra.sweeper.params
+    names = {
+        kind: {
+            OmegaConf.load(path).name if (path := folder / kind / f"{one}.yaml").exists() else one
+            for one in ",".join(lists).split(",")
+        }
+        for kind, lists in (("algorithm", [swept.algorithm]), ("graph", told.paper_graphs.values()))
+    }
+    for claim in layout.ratios:
+        assert set(claim.algorithms) <= names["algorithm"]
+        assert set(claim.graphs) <= names["graph"]
 
 
 def test_no_preset_is_left_out_here():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
+import subprocess
 
 import pytest
 
@@ -121,3 +123,48 @@ def test_a_failed_kernel_is_reported_at_synchronization(install):
     with pytest.raises(EngineFailure, match="cuCtxSynchronize .* illegal memory access"):
         driver.synchronize(0)
     assert library.called[-1] == "cuCtxPopCurrent_v2"  # after a failure, too
+
+
+OF_MANAGED = """
+#include <stdio.h>
+typedef unsigned long long Pointer;
+struct Location { int type, id; };
+char called[1000];
+static int length;
+#define NOTED(...) (length += snprintf(called + length, sizeof called - length, __VA_ARGS__), 0)
+int cuInit(unsigned flags) { return 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { return 0; }
+int cuCtxPushCurrent_v2(void *context) { return 0; }
+int cuCtxPopCurrent_v2(void **context) { return 0; }
+int cuCtxSynchronize(void) { return NOTED("wait "); }
+#ifdef NEW
+int cuMemPrefetchAsync_v2(Pointer at, size_t size, struct Location to, unsigned flags, void *stream)
+{ return NOTED("prefetch %llx %zu type %d flags %u stream %p ", at, size, to.type, flags, stream); }
+int cuMemAdvise_v2(Pointer at, size_t size, int advice, struct Location to)
+{ return NOTED("advise %llx %zu %d type %d ", at, size, advice, to.type); }
+#else
+int cuMemPrefetchAsync(Pointer at, size_t size, int device, void *stream)
+{ return NOTED("prefetch %llx %zu device %d stream %p ", at, size, device, stream); }
+int cuMemAdvise(Pointer at, size_t size, int advice, int device)
+{ return NOTED("advise %llx %zu %d device %d ", at, size, advice, device); }
+#endif
+"""
+
+
+@pytest.mark.parametrize(("version", "host"), [("NEW", "type 2"), ("OLD", "device -1")])
+def test_the_host_is_named_as_a_driver_names_it(install, tmp_path, version, host):
+    """The functions take a structure by value, as in cuda.h of CUDA 13."""
+    compiler = shutil.which("gcc") or pytest.skip("needs gcc")
+    source, made = tmp_path / "driver.c", tmp_path / "driver.so"
+    source.write_text(OF_MANAGED)
+    subprocess.run([compiler, "-shared", "-fPIC", f"-D{version}", "-o", made, source], check=True)
+    library = install(ctypes.CDLL(str(made)))
+    pointer, size = 0x7F1234567000, 5 << 32
+    driver.prefetch_to_host(pointer, size, 0)
+    driver.prefer_host(pointer, size, 0)
+    flags = "flags 0 " if version == "NEW" else ""
+    told = ctypes.create_string_buffer(1000)
+    ctypes.memmove(told, library.called, 1000)
+    assert told.value.decode() == (
+        f"wait prefetch 7f1234567000 {size} {host} {flags}stream (nil) wait advise 7f1234567000 {size} 3 {host} "
+    )

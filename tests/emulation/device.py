@@ -14,7 +14,7 @@ from engines.onyx.cuda_engine import OnyxCudaEngine
 from engines.onyx.policy import Policy
 from harness.contract import Device
 from harness.device.compilation import Compiled
-from harness.emulation.arrays import Runtime, cupy_of
+from harness.emulation.arrays import Runtime, Stream, cupy_of
 from harness.emulation.compiler import Module, library
 from tests.emulation.racing import RacingModule
 from tests.engines.cuda_schedules import SCHEDULES
@@ -36,27 +36,65 @@ SIZES = {
 
 
 class ManagedRuntime(Runtime):
-    """The substitute for CUDA's runtime with managed memory: ``managed`` by address; ``advised``: bytes and advice."""
+    """The substitute for CUDA's runtime with managed memory, whose pages are where CUDA's documentation says.
 
-    cudaMemAdviseSetReadMostly, cudaMemAdviseSetAccessedBy = 1, 5  # noqa: N815  CUDA's names
+    ``managed``: the memory by its address. ``advised``: bytes and advice of the calls. ``pages``: bits of every byte of
+    the memory: where copies of it are, and its advice.
+    """
+
+    cudaMemAdviseSetReadMostly, cudaMemAdviseUnsetReadMostly, cudaMemAdviseSetAccessedBy = 1, 2, 5  # noqa: N815
+    cudaMemAdviseUnsetPreferredLocation = 4  # noqa: N815
+    HOST, DEVICE, READ_MOSTLY, PREFERS_HOST = 1, 2, 4, 8
 
     def __init__(self):
         super().__init__()
-        self.managed, self.advised = {}, []
+        self.managed, self.advised, self.pages = {}, [], {}
 
     def mallocManaged(self, size):
         memory = np.zeros(size, np.uint8)
-        self.managed[memory.ctypes.data] = memory
-        return memory.ctypes.data
+        pointer = memory.ctypes.data
+        self.managed[pointer], self.pages[pointer] = memory, np.full(size, self.HOST, np.int16)
+        return pointer
 
     def free(self, pointer):
-        del self.managed[pointer]
+        del self.managed[pointer], self.pages[pointer]
+
+    def range_of(self, pointer, size):
+        """Return the bits of some bytes."""
+        base = max(one for one in self.pages if one <= pointer)
+        found = self.pages[base][pointer - base :][:size]
+        assert len(found) == size, "beyond the memory"
+        return found
 
     def memAdvise(self, pointer, size, advice, device):
         self.advised.append((size, advice))
+        pages = self.range_of(pointer, size)
+        if advice == self.cudaMemAdviseSetReadMostly:
+            pages |= self.READ_MOSTLY
+        elif advice == self.cudaMemAdviseUnsetReadMostly:
+            both = (pages & 3) == self.HOST | self.DEVICE
+            stays = np.where(pages & self.PREFERS_HOST, self.HOST, self.DEVICE)  # otherwise any copy
+            pages[:] = np.where(both, pages & ~3 | stays, pages) & ~self.READ_MOSTLY
+        elif advice == self.cudaMemAdviseUnsetPreferredLocation:
+            pages &= ~self.PREFERS_HOST
+
+    def prefer_host(self, pointer, size, device):
+        self.range_of(pointer, size)[:] |= self.PREFERS_HOST
 
     def memPrefetchAsync(self, pointer, size, device, stream):
+        assert stream in Stream.known, "a stream of a run does not wait for the default stream"
         self.advised.append((size, "prefetch"))
+        self.read(pointer, size, self.DEVICE)
+
+    def read(self, pointer, size, place):
+        """Move pages to a place that reads them, or copy them. Return the bytes that were moved or copied."""
+        pages = self.range_of(pointer, size)
+        moved = int(np.count_nonzero(pages & place == 0))
+        pages[:] = np.where(pages & self.READ_MOSTLY, pages | place, pages & ~3 | place)
+        return moved
+
+    def prefetch_to_host(self, pointer, size, device):
+        self.advised.append((self.read(pointer, size, self.HOST), "to the host"))
 
 
 def emulate(monkeypatch: pytest.MonkeyPatch, *, racing: bool = False) -> Device:
@@ -67,6 +105,8 @@ def emulate(monkeypatch: pytest.MonkeyPatch, *, racing: bool = False) -> Device:
 
     cupy = cupy_of(RacingModule if racing else Module)
     cupy.cuda.runtime = ManagedRuntime()
+    for name in ("prefetch_to_host", "prefer_host"):
+        monkeypatch.setattr(f"harness.device.managed_memory.{name}", getattr(cupy.cuda.runtime, name))
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     executor = importlib.import_module("harness.lowering.cuda.executor")
     opened = SimpleNamespace(attributes=ATTRIBUTES)

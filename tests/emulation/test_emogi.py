@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 
 import numpy as np
@@ -12,6 +13,7 @@ from harness.graph.generators import rmat
 from harness.language import trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
+from harness.lowering.cuda.loop import CudaRun
 from tests.emulation.device import THREADS
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 from tests.engines.emogi import ACCESS, WALKS, requests_of, rows_of
@@ -131,3 +133,34 @@ def test_accesses_that_fill_lines_amplify_less(run_as):
     assert found["tiled"] < 1.05
     assert found["tiled"] < found["aligned"] == found["chunk"] == found["naive"]
     assert found["aligned"] > 2
+
+
+@pytest.mark.parametrize(("advice", "share"), [("read_mostly", 0.25), ("none", 0.5), ("accessed_by", 0.0)])
+def test_pages_beyond_the_kept_share_leave_the_device_after_every_superstep(advice, share, run_as, monkeypatch):
+    monkeypatch.setattr("harness.device.managed_memory.BLOCK", 1)
+    runtime, algorithm, supersteps = sys.modules["cupy"].cuda.runtime, algorithms()["sssp"], []
+    program, graph = trace(algorithm), rmat(scale=7, edge_factor=6, seed=9, max_weight=4)
+    engine = run_as(program, graph, 1, edges="managed", advice=advice, kept_share=share)
+    queued = CudaRun.superstep
+
+    def read_all(run, number):
+        queued(run, number)
+        supersteps.append([int(np.count_nonzero(pages & runtime.DEVICE)) for pages in runtime.pages.values()])
+        for pointer, memory in runtime.managed.items():
+            runtime.read(pointer, memory.nbytes, runtime.DEVICE)
+
+    monkeypatch.setattr(CudaRun, "superstep", read_all)
+    run, inputs = ReferenceRun(program, graph, 1), algorithm.inputs(graph, 1)
+    for one in (engine, run):
+        one.reset(inputs)
+    run.run(200)
+    taken = engine.run(200)
+    kept = [round(share * memory.nbytes) for memory in runtime.managed.values()]
+    assert supersteps[0] == [0] * len(kept)
+    assert supersteps[1:] == [kept] * (len(taken.supersteps) - 1)
+    assert len(kept) == 2, "neighbours and weights"
+    assert all((pages & runtime.DEVICE).all() for pages in runtime.pages.values()), "the run is over"
+    assert np.array_equal(engine.values(program.outputs[0]), run.values(program.outputs[0]))
+    assert taken.settled
+    assert engine.resolved_options()["kept_share"] == share
+    engine.close()

@@ -42,6 +42,19 @@ def test_counters_of_edges_that_are_not_mapped_are_refused():
     EmogiSchedule(counters=True)
 
 
+def test_a_kept_share_is_of_managed_edges_that_are_not_prefetched():
+    with pytest.raises(ScheduleError, match=r"kept_share=0\.5 applies only to edges=managed; omit it"):
+        EmogiSchedule(kept_share=0.5)
+    with pytest.raises(ScheduleError, match=r"kept_share=0\.5 keeps a part; omit one"):
+        EmogiSchedule(edges="managed", advice="prefetch", kept_share=0.5)
+    assert resolve(EmogiSchedule(edges="managed", kept_share=0.0), CUDA).kept_share == 0.0
+    answer = new_engine("emogi", {"edges": "managed", "kept_share": 0.5}).supports(
+        *problem("pagerank"), 1, Device(threads=1)
+    )
+    assert isinstance(answer, No)
+    assert "kept_share has no meaning on the CPU" in answer.reason
+
+
 def test_a_list_of_tiles_is_refused():
     program, graph = problem("pagerank")
     answer = EmogiCudaEngine(EmogiSchedule(access="tiled", frontier="list")).plan(program, graph.facts, 1)

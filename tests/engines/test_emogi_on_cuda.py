@@ -17,13 +17,15 @@ from harness.language.reference import ReferenceRun
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 from tests.engines.emogi import ACCESS, WALKS, requests_of
 from tests.engines.fresh import SEED
+from tests.engines.link_bytes import link_bytes
 from tests.engines.test_cuda import algorithms, check_every_superstep, random_network
 
 pytestmark = pytest.mark.gpu
 BLOCK = 256  # threads
 PLACES = (
     {}, {"edges": "managed"}, {"edges": "managed", "advice": "accessed_by"}, {"edges": "managed", "advice": "prefetch"},
-    {"edges": "managed", "advice": "none"}, {"edges": "resident"},
+    {"edges": "managed", "advice": "none"}, {"edges": "resident"}, {"edges": "managed", "kept_share": 0.25},
+    {"edges": "managed", "advice": "none", "kept_share": 0.0},
 )  # fmt: skip
 NAMES = ("bfs", "sssp", "components", "kcore", "pagerank", "label_propagation", "hits", "belief_propagation")
 
@@ -91,3 +93,21 @@ def test_a_hub_and_short_rows(access, device, monkeypatch):
     )  # fmt: skip
     algorithm = algorithms()["sssp"]
     check_every_superstep("emogi", trace(algorithm), graph, algorithm.inputs(graph, 3), 3, device, 6)
+
+
+@pytest.mark.parametrize("advice", ["read_mostly", "none"])
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_a_superstep_moves_the_managed_edges_that_are_not_kept(share, advice, device, monkeypatch):
+    """Pages are moved to the host at the end of a superstep, which is a run here."""
+    options = {"edges": "managed", "advice": advice, "kept_share": share}
+    monkeypatch.setitem(SCHEDULES, "emogi", ("emogi", options))
+    algorithm, graph = algorithms()["pagerank"], rmat(scale=20, edge_factor=32, seed=3)
+    program, inputs, engine = trace(algorithm), algorithm.inputs(graph, 1), cuda_engine("emogi")
+    engine.prepare(program, graph, 1, device, Phases())
+    nbytes = sum(buffer.nbytes for buffer in engine.planned.buffers if buffer.of_edges)
+    engine.reset(inputs)
+    assert link_bytes(device.index, lambda: engine.run(1)) > 0.8 * nbytes
+    for _ in range(2):
+        moved = link_bytes(device.index, lambda: engine.run(1))
+        assert abs(moved - (1 - share) * nbytes) < 0.15 * nbytes
+    engine.close()

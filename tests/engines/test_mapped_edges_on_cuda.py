@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from harness.device import host_memory
 from harness.graph.generators import rmat
 from harness.language import trace
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
+from tests.engines.link_bytes import link_bytes
 from tests.engines.test_cuda import algorithms, check_every_superstep
 
 pytestmark = pytest.mark.gpu
@@ -120,3 +123,62 @@ def test_a_failed_registration_leaves_the_device_usable(failing, device, monkeyp
     array = host_memory.pinned_array(1 << 16, np.uint32)
     array[:4].set(np.arange(4, dtype=np.uint32))
     assert int(array.sum()) == 6, "a kernel reads it in place"
+
+
+@pytest.mark.parametrize("advice", ["read_mostly", "accessed_by", "prefetch", "none"])
+def test_managed_pages_that_were_moved_to_the_host_are_read_over_the_link_again(advice, device):
+    import cupy
+
+    from harness.device.managed_memory import ManagedMemory, managed_array
+
+    nbytes = 1 << 28
+    memory = ManagedMemory(nbytes, advice)
+    array = managed_array(memory, nbytes // 4, np.uint32)
+    array.set(np.ones(nbytes // 4, np.uint32))
+    total, stream = cupy.zeros(1, np.int64), cupy.cuda.Stream(non_blocking=True)
+
+    def read():
+        with stream:
+            memory.fetch(stream.ptr)
+            total[:] = array.sum(dtype=np.int64)
+        stream.synchronize()
+
+    read()  # compiles
+    for _ in range(2):
+        memory.keep()
+        assert last_prefetch(memory) == HOST
+        assert link_bytes(device.index, read) > 0.9 * nbytes
+        assert int(total[0]) == nbytes // 4
+        if advice == "prefetch":
+            assert last_prefetch(memory) == device.index
+        if advice != "accessed_by":  # which leaves the pages where they are
+            assert link_bytes(device.index, read) < 0.2 * nbytes
+
+
+HOST, LAST_PREFETCH_LOCATION = -1, 4  # CU_DEVICE_CPU, CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION
+
+
+def last_prefetch(memory):
+    """Return the place to which all pages were moved last by a call, as the driver knows it."""
+    place, library = ctypes.c_int(-99), ctypes.CDLL("libcuda.so.1")
+    arguments = (ctypes.c_uint64(memory.pointer), ctypes.c_size_t(memory.nbytes))
+    status = library.cuMemRangeGetAttribute(
+        ctypes.byref(place), ctypes.c_size_t(4), ctypes.c_int(LAST_PREFETCH_LOCATION), *arguments
+    )  # fmt: skip
+    assert status == 0
+    return place.value
+
+
+@pytest.mark.parametrize("advice", ["read_mostly", "none", "prefetch"])
+def test_every_run_of_managed_edges_moves_the_pages_again(advice, device, monkeypatch):
+    place_edges("pull", monkeypatch, edges="managed", advice=advice)
+    algorithm = algorithms()["pagerank"]
+    program, graph = trace(algorithm), rmat(scale=20, edge_factor=32, seed=3)
+    engine, inputs = cuda_engine("pull"), algorithm.inputs(graph, 1)
+    engine.prepare(program, graph, 1, device, Phases())
+    nbytes = sum(buffer.nbytes for buffer in engine.planned.buffers if buffer.of_edges)
+    for _ in range(3):
+        engine.reset(inputs)
+        assert link_bytes(device.index, lambda: engine.run(2)) > 0.8 * nbytes
+        assert link_bytes(device.index, lambda: engine.run(2)) < 0.3 * nbytes  # the same run goes on
+    engine.close()

@@ -6,19 +6,21 @@ import pytest
 import scipy.spatial
 
 from harness.graph import GraphError
-from harness.graph.generators import delaunay, grid, random_ratings, rmat
+from harness.graph.generators import delaunay, equal_rows, grid, random_ratings, rmat
 from harness.graph.generators.sampling import distinct
 
 SMALL = {
     "rmat": lambda seed=1: rmat(scale=8, edge_factor=8, seed=seed, max_weight=16),
     "delaunay": lambda seed=1: delaunay(num_vertices=200, seed=seed),
     "grid": lambda seed=1: grid(rows=12, columns=9, diagonals=True, shortcuts=0.05, seed=seed),
+    "equal_rows": lambda seed=1: equal_rows(num_vertices=60, length=5, shift=2, seed=seed),
     "ratings": lambda seed=1: random_ratings(users=80, items=40, num_ratings=600, seed=seed),
 }
 HASHES = {
     "rmat": "cb9723c398c552646f3e37cebbe88016305dacf9",
     "delaunay": "2fc10e1da56a7d9fac0f1f0227da05cc3ac6186e",
     "grid": "ff9edc173f3f55f5f901efeb699b7a6cda505e6a",
+    "equal_rows": "4541130e683eb9d6024bb7ed3929b31538df9743",
     "ratings": "66c519282889f932b8bbc1e36477cac92fdbfbab",
 }
 
@@ -79,6 +81,18 @@ def test_permuting_changes_the_numbers_and_not_the_degrees():
     assert plain.out_degrees.argmax() == 0
     assert shuffled.out_degrees.argmax() != 0
     assert abs(int(plain.out_degrees.max()) - int(shuffled.out_degrees.max())) < 0.2 * plain.out_degrees.max()
+
+
+@pytest.mark.parametrize(("count", "length", "shift"), [(100, 32, 0), (34, 32, 1), (500, 3, 40), (2, 1, 0)])
+def test_rows_have_one_length_and_begin_at_multiples_of_it(count, length, shift):
+    graph = equal_rows(num_vertices=count, length=length, shift=shift)
+    graph.validate()
+    degrees = np.diff(graph.csr.offsets)
+    assert degrees.tolist() == [length + shift, *[length] * (count - 1)]
+    assert set(graph.csr.offsets[1:] % length) == {shift % length}
+    for u in range(count):
+        row = graph.csr.neighbours[graph.csr.offsets[u] : graph.csr.offsets[u + 1]]
+        assert len(set(row.tolist()) - {u}) == degrees[u]
 
 
 def test_delaunay_is_the_triangulation():
@@ -150,6 +164,8 @@ def test_ratings_have_two_sides_steps_and_structure():
         (lambda: rmat(edge_factor=-1), "negative"),
         (lambda: rmat(scale=2, num_edges=13), "request fewer edges"),
         (lambda: delaunay(num_vertices=2), "at least 3"),
+        (lambda: equal_rows(num_vertices=34, length=32, shift=2), r"length \+ shift < num_vertices"),
+        (lambda: equal_rows(length=0), "length >= 1"),
         (lambda: grid(rows=0), "must be positive"),
         (lambda: grid(removed=1.5), "removed=1.5"),
         (lambda: random_ratings(num_ratings=10**9), "at most half"),

@@ -9,7 +9,7 @@ from harness.report.console import as_text
 from harness.report.edge_use import edge_uses
 from harness.report.layout import Layout
 from harness.report.layout_figure import _uses, write_layout_figure
-from harness.report.layout_kinds import legend_of, table_of
+from harness.report.layout_tables import notes_of, table_of
 from harness.report.page.laid_out import laid_out_table
 from tests.report.test_layout import cell
 
@@ -41,7 +41,7 @@ def test_the_table_has_a_row_for_every_superstep():
     ]
     laid_out = laid_out_table(layout, runs())
     assert [name for name, _ in laid_out.headings] == ["", "graph", "superstep", *DATA]
-    assert laid_out.notes == tuple(legend_of(layout, runs()))
+    assert laid_out.notes == tuple(notes_of(layout, runs()))
     several = Layout.from_plain({**LAYOUT, "columns": {**COLUMNS, "Other": {"engine": "other"}}})
     assert str(table_of(several, runs()).columns[2].header) == "engine"
 

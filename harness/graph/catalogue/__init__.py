@@ -16,12 +16,14 @@ from harness.graph.edges import Duplicates
 from harness.graph.formats import FORMATS
 from harness.graph.generators import (
     check_delaunay,
+    check_equal_rows,
     check_grid,
     check_ratings,
     check_rmat,
     check_rmat_rows,
     check_urand_rows,
     delaunay,
+    equal_rows,
     grid,
     random_ratings,
     rmat,
@@ -117,6 +119,14 @@ BUILTIN_GRAPHS: list[GraphSpec] = [
         num_vertices=option(65536, "number of points", within="[3, inf)"),
         seed=_SEED,
         weighted=option(True, "the weight of an edge is its length; otherwise no weights")),
+    _spec("equal_rows", "all vertices have as many out-edges, to random vertices: for patterns of access",
+        "equal_rows",
+        "check_equal_rows",
+        num_vertices=option(4096, "number of vertices", within="[2, inf)"),
+        length=option(32, "out-edges of a vertex", within="[1, inf)"),
+        shift=option(0, "additional edges of vertex 0: the rows of others begin behind a multiple of length by these",
+            within="[0, inf)"),
+        seed=_SEED),
     _spec("ratings_random", "random ratings of low rank plus noise, items of power-law popularity", "random_ratings",
         "check_ratings",
         users=option(2000, "number of users", within="[1, inf)"),
@@ -141,7 +151,8 @@ def onyx_graphs() -> list[GraphSpec]:
 
 
 __all__ = [
-    "BUILTIN_GRAPHS", "check_delaunay", "check_digits", "check_file", "check_grid", "check_motorcycle", "check_photo",
-    "check_ratings", "check_rmat", "check_rmat_rows", "check_urand_rows", "delaunay", "digits", "file", "grid",
-    "highways", "motorcycle", "onyx_graphs", "photo", "published", "random_ratings", "rmat", "rmat_rows", "urand_rows",
+    "BUILTIN_GRAPHS", "check_delaunay", "check_digits", "check_equal_rows", "check_file", "check_grid",
+    "check_motorcycle", "check_photo", "check_ratings", "check_rmat", "check_rmat_rows", "check_urand_rows", "delaunay",
+    "digits", "equal_rows", "file", "grid", "highways", "motorcycle", "onyx_graphs", "photo", "published",
+    "random_ratings", "rmat", "rmat_rows", "urand_rows",
 ]  # fmt: skip

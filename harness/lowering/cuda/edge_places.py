@@ -10,11 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from weakref import WeakSet
 
 import numpy as np
 
 from harness.device.host_memory import pinned_array, pinned_values
-from harness.device.managed_memory import managed_array
+from harness.device.managed_memory import ManagedMemory, managed_array
 from harness.edge_places import Place
 from harness.lowering.cuda.buffers import CudaBuffer
 from harness.lowering.cuda.calls import Call, Replay, recorded
@@ -75,6 +76,14 @@ class EdgePlace(ABC):
         """
         return recorded(calls)
 
+    def keep(self, share: float = 0.0) -> None:
+        """Remove from the device what runs have moved there, but for a share of the edges; by default nothing."""
+        return
+
+    def fetch(self, stream: int) -> None:
+        """Queue on a stream what a run moves to the device before its first superstep; by default nothing."""
+        return
+
     def close(self) -> None:
         """Release what the calls need besides the arrays of the store; by default nothing."""
         return
@@ -130,22 +139,42 @@ def filled(length: int, dtype: type[np.generic]) -> Any:
 
 
 class ManagedEdges(EdgePlace):
-    """Managed memory, no more than the device has free: the comparison of Min et al. 2020, sec. 5.1."""
+    """Managed memory, no more than the device has free: the comparison of Min et al. 2020, sec. 5.1.
+
+    All pages are on the host when a run begins, as at the beginning of a run of the published code, which allocates the
+    memory again. With the advice *prefetch*, moving them to the device is a part of the run.
+    """
 
     writable = False
 
     def __init__(self, advice: str = "none") -> None:
         self.advice = advice
+        self._memory: WeakSet[ManagedMemory] = WeakSet()
 
     def upload(self, values: Array) -> Any:
         """Return a managed copy. Raises MemoryError."""
-        array = managed_array(values.size, values.dtype.type, self.advice)
+        array = self._array(values.size, values.dtype.type)
         array.set(values)
         return array
 
     def empty(self, length: int, dtype: type[np.generic]) -> Any:
         """Return a managed array with undetermined values. Raises MemoryError."""
-        return managed_array(length + SLACK // np.dtype(dtype).itemsize, dtype, self.advice)
+        return self._array(length + SLACK // np.dtype(dtype).itemsize, dtype)
+
+    def _array(self, length: int, dtype: type[np.generic]) -> Any:
+        memory = ManagedMemory(length * np.dtype(dtype).itemsize, self.advice)
+        self._memory.add(memory)
+        return managed_array(memory, length, dtype)
+
+    def keep(self, share: float = 0.0) -> None:
+        """Move the pages of all edges but a first share to the host. Raises DriverError."""
+        for memory in self._memory:
+            memory.keep(share)
+
+    def fetch(self, stream: int) -> None:
+        """Queue the move of all pages to the device, if that is the advice."""
+        for memory in self._memory:
+            memory.fetch(stream)
 
     def device_bytes(self, buffers: Iterable[CudaBuffer]) -> int:
         """Return the bytes of the buffers, since all pages may move to the device."""

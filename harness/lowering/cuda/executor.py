@@ -151,6 +151,7 @@ class CudaExecutor:
         if senders is not None:
             self._send_from(senders)
             self.state.set(self._frontier(senders), active=int(np.count_nonzero(senders)), rebuilding=0)
+        self.store.edges.keep()
         self.wait()
 
     @staticmethod
@@ -216,6 +217,8 @@ class CudaExecutor:
         first, wanted = run.done, run.done + max_supersteps
         with self.stream:
             self._extend_past(max_supersteps)
+            if not first:
+                self.store.edges.fetch(self.stream.ptr)
             self.state.note(limit=wanted, first=first)
             self.loop(run, first, wanted)
             self.stream.synchronize()

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from harness.records import Record
 from harness.report.layout import Layout
-from harness.report.layout_kinds import legend_of, table_of
+from harness.report.layout_tables import notes_of, table_of
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def laid_out_table(layout: Layout | None, records: Sequence[Record]) -> LaidOut 
         layout.title,
         tuple((str(column.header), column.justify == "right") for column in table.columns),
         tuple(zip(*columns, strict=True)),
-        tuple(legend_of(layout, records)),
+        tuple(notes_of(layout, records)),
     )
 
 

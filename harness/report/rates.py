@@ -1,0 +1,53 @@
+"""Bytes a second that runs read of edges outside of the device's memory, as in Min et al. 2020, figures 4 and 8."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from harness.records import Record
+from harness.records.outcome import Outcome
+from harness.report.console import literal
+from harness.report.layout import NOTHING, Layout, outcome_sign, rows_of
+
+GB = 1e9
+NOT_COUNTED = "not counted"
+
+
+def rates_table(layout: Layout, records: Sequence[Record]) -> Table:
+    """Return the table of rates in GB/s: a row for each algorithm and graph, a column for each of the layout."""
+    table = Table(pad_edge=False)
+    for name in ("", "graph"):
+        table.add_column(name, overflow="fold")
+    for name in layout.columns:
+        table.add_column(name, justify="right")
+    for row in rows_of(layout, records):
+        texts = [_text(row.cells.get(name)) for name in layout.columns]
+        table.add_row(literal(row.algorithm), literal(row.graph), *map(Text, texts))
+    return table
+
+
+def rates_legend(layout: Layout, records: Sequence[Record]) -> list[str]:
+    """Explain the table."""
+    return [
+        "bytes moved for the edges that kernels read, over the median time of a run, in GB/s (10^9 bytes); requests of "
+        "reads in place are modelled, and counting them takes a part of the time"
+    ]
+
+
+def rate(record: Record | None) -> float | None:
+    """Return the bytes a second of an ok run; None if they were not counted."""
+    if record is None or record["outcome"] != Outcome.OK or not record["solve"] or not record["transfers"]:
+        return None
+    return sum(record["transfers"]["moved_bytes"].values()) / record["solve"]["median"]
+
+
+def _text(record: Record | None) -> str:
+    if record is None:
+        return NOTHING
+    found = rate(record)
+    if found is not None:
+        return f"{found / GB:.3g}"
+    return NOT_COUNTED if record["outcome"] == Outcome.OK else outcome_sign(record)
