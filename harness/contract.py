@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlgorithmSpec", "Device", "Direction", "Engine", "EngineFailure", "EngineSpec", "GraphSpec", "No", "Operations",
-    "Phases",
-    "RunStatistics", "ScheduleError", "Superstep", "Unsupported", "Yes", "option",
+    "Phases", "RunStatistics", "ScheduleError", "Superstep", "Unsupported", "Yes", "option",
     "schedule_from_options",
 ]  # fmt: skip
 
@@ -60,13 +59,14 @@ class Device:
     kind: Literal["cpu", "cuda"] = "cpu"
     index: int = 0
     threads: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    memory: int | None = None  # bytes of a GPU for an engine that chooses by them what it does; None: all that it has
 
 
 @dataclass(frozen=True)
 class Yes:
     """The engine can run this; it will allocate about ``bytes_needed`` bytes in addition to the graph.
 
-    On a GPU these are bytes of the device, and ``host_bytes`` those of page-locked host memory.
+    On a GPU these are bytes of the device, and ``host_bytes`` those of the host: page-locked, or of panels of features.
     """
 
     bytes_needed: int

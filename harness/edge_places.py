@@ -1,10 +1,10 @@
-"""The options of schedules that say in which memory a graph's edge arrays are."""
+"""The options of schedules for problems larger than the memory of a device: the place of edges, features at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Self
+from typing import ClassVar, Self
 
 from harness.contract import ScheduleError
 from harness.options import option
@@ -12,6 +12,9 @@ from harness.options import option
 WINDOW_MB = 32  # a window is read from disk or copied to a GPU in a few milliseconds, a launch takes microseconds
 
 ADVICE = ("read_mostly", "accessed_by", "prefetch", "none")  # the first was the best in Min et al. 2020, sec. 5.1
+
+
+AUTO = "auto"  # a panel of as many features as fit
 
 
 class Place(Enum):
@@ -35,12 +38,13 @@ class Placement:
     """The place of edge arrays.
 
     ``window_bytes``: of a window of streamed ones, of which two are in memory. ``advice``: to the driver, for managed
-    ones.
+    ones. ``cache_bytes``: in the memory of a GPU, for the first of mapped ones.
     """
 
     place: Place = Place.RESIDENT
     window_bytes: int = 0
     advice: str = ""
+    cache_bytes: int = 0
 
     @classmethod
     def of(cls, schedule: object) -> Self:
@@ -49,16 +53,21 @@ class Placement:
             return cls()
         place, window_mb = Place(schedule.edges), schedule.window_mb or WINDOW_MB
         advice = schedule.advice or ADVICE[0] if place is Place.MANAGED else ""
-        return cls(place, int(window_mb * 1e6) if place is Place.STREAMED else 0, advice)
+        window_bytes = int(window_mb * 1e6) if place is Place.STREAMED else 0
+        return cls(place, window_bytes, advice, round((schedule.cache_mb or 0) * 1e6))
 
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeOptions:
-    """The options of a schedule that say where edge arrays are: a base class of schedules.
+    """The options of a schedule that say where edge arrays are and how many features run: a base class of schedules.
 
     ``edges``: their place (:class:`Place`). ``window_mb``: the size of a window of streamed edges, in MB. ``advice``:
-    to the driver for managed edges (:class:`harness.device.managed_memory.ManagedMemory`). Raises ScheduleError if one
-    of the latter is given for another place.
+    to the driver for managed edges (:class:`harness.device.managed_memory.ManagedMemory`). ``cache_mb``: MB of the
+    first of mapped edges in the memory of a GPU (:mod:`harness.lowering.cuda.prefix`). ``panel``: the features that run
+    at once; those after them run next, with the edges read again (:class:`harness.panels.engine.PanelEngine`).
+
+    Raises ScheduleError if ``window_mb``, ``advice`` or ``cache_mb`` is given for another place, and for a panel that
+    is neither an integer nor *auto*.
     """
 
     edges: str | None = option(
@@ -73,12 +82,30 @@ class EdgeOptions:
     advice: str | None = option(
         None, f"GPU: what the driver is told of edges=managed (null: {ADVICE[0]})", values=ADVICE
     )  # fmt: skip
+    cache_mb: float | None = option(
+        None, "GPU: MB of its memory for the first edges of edges=mapped (null: none)", within="(0, inf)"
+    )  # fmt: skip
+    panel: int | str | None = option(
+        None, "features that run at once if they are independent, others run next; auto: as many as fit the memory of "
+        "a GPU (null: all)", within="[1, inf)",
+    )  # fmt: skip
+
+    BY_DEFAULT: ClassVar[str] = Place.RESIDENT.value  # the place of a schedule that gives none
 
     def __post_init__(self) -> None:
         if self.window_mb is not None and self.edges != Place.STREAMED.value:
             raise ScheduleError(f"window_mb={self.window_mb:g} applies only to edges=streamed; omit it")
         if self.advice is not None and self.edges != Place.MANAGED.value:
             raise ScheduleError(f"advice={self.advice} applies only to edges=managed; omit it")
+        if self.cache_mb is not None and (self.edges or self.BY_DEFAULT) != Place.MAPPED.value:
+            raise ScheduleError(f"cache_mb={self.cache_mb:g} applies only to edges=mapped; omit it")
+        if self.panel not in (None, AUTO) and (isinstance(self.panel, bool) or not isinstance(self.panel, int)):
+            raise ScheduleError(f"panel={self.panel!r} is a number of features; give an integer, or {AUTO}")
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether kernels run for some consecutive vertices at a time, with the edges of only these."""
+        return self.edges == Place.STREAMED.value or self.cache_mb is not None
 
     def with_place(self) -> Self:
         """Return the schedule with these options filled in; those that do not apply to the place stay None."""

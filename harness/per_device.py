@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.contract import Device, Engine, No, Operations, Phases, RunStatistics, Yes
@@ -21,7 +22,8 @@ class PerDevice(Engine):
     """Delegate every call to the engine class of the requested device.
 
     A subclass sets ``engines``: the class for each kind of device, as ``"package.module:Class"``. A class is imported
-    when its kind is first requested.
+    when its kind is first requested. With the option ``panel`` of the schedule, the engine runs behind a
+    :class:`harness.panels.engine.PanelEngine`.
     """
 
     engines: ClassVar[Mapping[str, str]]
@@ -35,8 +37,16 @@ class PerDevice(Engine):
         """Return the engine for a kind of device; create it on first use."""
         if device.kind not in self._made:
             module, _, name = self.class_for(device.kind).partition(":")
-            self._made[device.kind] = getattr(importlib.import_module(module), name)(self.schedule)
+            self._made[device.kind] = self._new(getattr(importlib.import_module(module), name))
         return self._made[device.kind]
+
+    def _new(self, engine: Callable[[Any], Engine]) -> Engine:
+        """Return a new engine of a class, which runs in panels of features if the schedule says so."""
+        if getattr(self.schedule, "panel", None) is None:
+            return engine(self.schedule)
+        from harness.panels.engine import PanelEngine
+
+        return PanelEngine(self.schedule, engine(replace(self.schedule, panel=None)))
 
     def class_for(self, kind: str) -> str:
         """Return the engine class for a kind of device, as text."""

@@ -32,7 +32,12 @@ ALLOWED: dict[str, set[str]] = {
     "harness.facts": set(),
     "harness.import_watch": {"harness.plain_text"},
     "harness.plain_text": set(),
-    "harness.per_device": LIGHT_PARTS | {"harness.graph", "harness.language", "harness.transactions", "numpy"},
+    "harness.per_device": LIGHT_PARTS | {
+        "harness.graph", "harness.language", "harness.panels", "harness.transactions", "numpy",
+    },
+    "harness.panels": LIGHT_PARTS | {
+        "harness.device", "harness.graph", "harness.language", "harness.transactions", "numpy",
+    },
     "harness.hookspecs": {"harness.contract", "pluggy"},
     "harness.plugins": {
         "harness", "harness.contract", "harness.hookspecs", "harness.import_watch", "harness.plain_text", "pluggy",

@@ -50,7 +50,8 @@ def plan(
     assert not isinstance(forms, str), forms
     setting, choices = setting_of(lowered, resolved, facts, features, forms, policy)
     messages = {form.reduction.name: form.message for form in forms}
-    planner = OnyxPlanner(setting, choices, messages, persistent=bool(resolved.persistent))
+    persistent, cached = bool(resolved.persistent), resolved.cache_mb is not None
+    planner = OnyxPlanner(setting, choices, messages, persistent=persistent, consecutive=cached)
     planner.plan_stages()
     reason = persist(planner.draft, choices) if resolved.persistent else ""
     if reason and given.persistent is None:  # a default, which not all kernels allow
@@ -96,13 +97,16 @@ class OnyxPlanner:
     """Add the launches of a superstep to a draft.
 
     ``messages``: what a push of changes sends, by the name of the reduction. ``persistent``: one launch runs all
-    supersteps, with another number of blocks than the launches have.
+    supersteps, with another number of blocks than the launches have. ``consecutive``: edges are cached, so that kernels
+    work on consecutive vertices, and neither warps nor blocks own listed ones.
     """
 
     def __init__(
-        self, setting: CudaSetting, choices: Choices, messages: Mapping[str, Expression], *, persistent: bool = False
-    ) -> None:
-        self.setting, self.choices, self.messages, self.persistent = setting, choices, messages, persistent
+        self, setting: CudaSetting, choices: Choices, messages: Mapping[str, Expression], *, persistent: bool = False,
+        consecutive: bool = False,
+    ) -> None:  # fmt: skip
+        self.setting, self.choices, self.messages = setting, choices, messages
+        self.persistent, self.consecutive = persistent, consecutive
         self.policy, self.facts, self.layout = choices.policy, setting.facts, setting.layout
         self.team, self.tracking = setting.team, setting.tracking
         self.draft = PlanDraft(setting)
@@ -227,7 +231,7 @@ class OnyxPlanner:
 
     def _listed(self, group: FoldGroup, share: int) -> list[tuple[VerticesByDegree, int]]:
         """Return the lists of vertices of many in-edges, the most first, each with the threads that own a vertex."""
-        if not self._joins(group):
+        if self.consecutive or not self._joins(group):
             return []
         found, sides, most = [], self.setting.sides, None
         if self.facts.max_in_degree >= self.hub:

@@ -116,9 +116,9 @@ def default_balance(schedule: OnyxSchedule, program: Program, graph: GraphFacts,
     """Return ``edge`` for push, and for pull if degrees are large on average or at a hub; else ``warp``.
 
     It is also ``warp`` if a thread loops over features, for sums of matrices, which do not fit in registers, and for
-    streamed edges, whose windows have whole rows.
+    edges that are streamed or cached in parts with whole rows.
     """
-    if not schedule.feature_aware or sums_matrices(program) or schedule.edges == "streamed":
+    if not schedule.feature_aware or sums_matrices(program) or schedule.in_parts:
         return "warp"
     return "edge" if schedule.direction != "pull" or not small_degrees(graph, policy) else "warp"
 

@@ -57,7 +57,8 @@ class EmogiSchedule(EdgeOptions):
         within="[0, 1]",
     )  # fmt: skip
 
-    GPU_ONLY: ClassVar[tuple[str, ...]] = ("access", "frontier", "advice", "counters", "kept_share")
+    BY_DEFAULT: ClassVar[str] = "mapped"
+    GPU_ONLY: ClassVar[tuple[str, ...]] = ("access", "frontier", "advice", "counters", "kept_share", "cache_mb")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,6 +12,7 @@ from harness.language.criterion import PROPAGATED_SHARE, TEST_EVERY
 from harness.language.integer_ranges import whole_ranges
 from harness.language.program import IDENTITY, VertexReduce
 from harness.lowering.cuda.buffers import CudaBuffer, flips_of, table, work
+from harness.lowering.cuda.cached_edges import Prefixed
 from harness.lowering.cuda.calls import Call, Replay
 from harness.lowering.cuda.change_sums import collect_change, collect_kernel
 from harness.lowering.cuda.code import Value
@@ -80,6 +81,7 @@ __all__ = [
     "Pieces",
     "PinnedMemory",
     "PlanDraft",
+    "Prefixed",
     "Replay",
     "Replayer",
     "RunState",

@@ -20,6 +20,7 @@ from harness.campaign.errors import CampaignError
 from harness.campaign.options import checked, count, positive
 from harness.campaign.sources import source_hash
 from harness.contract import AlgorithmSpec, Device, schedule_from_options
+from harness.edge_places import AUTO
 from harness.graph.changes import Change
 from harness.import_watch import import_watch
 from harness.language.algorithm import MOST_FEATURES
@@ -123,6 +124,8 @@ class Cell:
         data = dataclasses.asdict(self)
         for name in ("limits", "labels", "sources", "graph_sources", "block"):
             del data[name]
+        if self.device.memory is None:
+            del data["device"]["memory"]
         if self.warm is None:
             del data["warm"]
         if self.memory == "off":
@@ -190,7 +193,9 @@ def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
         "algorithm": label(algorithm, parameters, defaults),
         "graph": graph_label(graph, graph_parameters, graph_spec.parameters),
     }
-    warm, device = _warm(config["warm"]), _device(config["device"])
+    warm, device, limits = _warm(config["warm"]), _device(config["device"]), _limits(config["limits"])
+    if device.kind == "cuda" and getattr(schedule, "panel", None) == AUTO:  # the limit decides what runs
+        device = dataclasses.replace(device, memory=limits.device_bytes)
     if warm is not None:
         labels["graph"] += f" after {warm.kind}, change={warm.change:g}, seed={warm.seed}"
     return Cell(
@@ -206,7 +211,7 @@ def resolve_cell(config: Mapping[str, Any], registry: Registry) -> Cell:
         device=device,
         validate=_validate(config["validate"], warm),
         measure=_measure(config["measure"]),
-        limits=_limits(config["limits"]),
+        limits=limits,
         block=tuple(config["plugins"]["block"]),
         round=count("round", config.get("round", 1)),
         warm=warm,

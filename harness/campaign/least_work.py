@@ -36,10 +36,15 @@ _LOOK = 4096  # first values that are compared; those of most inputs differ
 
 
 def work_of(engine: GuardedEngine, problem: Problem, timing: Timing) -> Work:
-    """Return what the latest timed run did at least; call it before the next run."""
+    """Return what the latest timed run did at least; call it before the next run.
+
+    Of features in panels (:class:`harness.panels.engine.PanelEngine`) that is the work of one panel: a superstep tells
+    the active sources of the panel with most.
+    """
     program, steps = problem.program, timing.statistics.supersteps
     same = alike(program, problem.inputs, problem.graph)
-    moved = least_bytes(program, problem.graph.facts, problem.features, steps, same)
+    features = min(problem.features, engine.resolved_options().get("panel", problem.features))
+    moved = least_bytes(program, problem.graph.facts, features, steps, same)
     done = engine.operations(timing.statistics)
     return Work(bytes=moved, adds=done.adds, wide=done.wide, launches=done.launches)
 

@@ -288,7 +288,8 @@ class Record(TypedDict):
         int | None, Meta(description="the engine's estimate of its memory in addition to the graph")
     ]
     host_bytes: Annotated[
-        int | None, Meta(description="on a GPU: the engine's page-locked host memory; null: not known")
+        int | None,
+        Meta(description="on a GPU: page-locked host memory, and that for panels of features; null: not known"),
     ]
     phases: Annotated[dict[str, float], Meta(description="open, trace, the engine's own, wait, warm_up, download, ...")]
     solve: Solve | None

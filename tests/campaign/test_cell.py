@@ -146,6 +146,21 @@ def test_the_key_does_not_depend_on_limits(registry):
     assert resolve_cell(config(limits__time_s=99), registry).key("machine") == key
 
 
+def test_the_key_depends_on_the_limit_that_a_panel_is_chosen_by():
+    def cell(panel, limit):
+        gpu = {"kind": "cuda", "index": 0, "threads": 1}
+        limits = {"time_s": 10, "device_memory_gb": limit}
+        engine, algorithm, graph = {"name": "onyx", "panel": panel}, {"name": "pagerank"}, {"name": "rmat"}
+        given = config(engine=engine, algorithm=algorithm, graph=graph, device=gpu, limits=limits)
+        return resolve_cell(given, load_plugins())
+
+    cells = [cell(panel, limit) for panel in ("auto", 4) for limit in (1.0, 2.0)]
+    assert [one.device.memory for one in cells] == [10**9, 2 * 10**9, None, None]
+    assert len({one.key("machine") for one in cells}) == 3
+    assert [one.requested()["device"].get("memory") for one in cells] == [10**9, 2 * 10**9, None, None]
+    assert Cell.from_plain(cells[0].plain()) == cells[0]
+
+
 def test_a_changed_file_is_another_cell(registry, tmp_path):
     file = tmp_path / "graph.txt"
     keys = set()

@@ -156,10 +156,11 @@ def ran(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(FAKES))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(FAKES), os.environ.get("PYTHONPATH", "")]))
 
-    def run(engine="onyx", algorithm="pagerank", features=8, index=0, scale=10, validate=True, **limits):
+    def run(engine="onyx", algorithm="pagerank", features=8, index=0, scale=10, validate=True, panel=None, **limits):
         config = {
-            "engine": {"name": engine}, "algorithm": {"name": algorithm}, "graph": {"name": "rmat", "scale": scale},
-            "device": {"kind": "cuda", "index": index, "threads": 1}, "features": features, "max_supersteps": None,
+            "engine": {"name": engine, "panel": panel} if panel else {"name": engine},
+            "algorithm": {"name": algorithm}, "graph": {"name": "rmat", "scale": scale}, "features": features,
+            "device": {"kind": "cuda", "index": index, "threads": 1}, "max_supersteps": None,
             "validate": validate, "measure": {}, "limits": {"time_s": 100, **limits}, "plugins": {"block": []},
             "warm": {"change": None}, "memory": "off", "save": "none",
         }  # fmt: skip
@@ -217,3 +218,27 @@ def test_a_gpu_failure_is_an_outcome_and_its_process_ends(ran, case):
         assert "the generated source: " in record["output"]
     left = [process.cmdline() for process in psutil.Process().children(recursive=True)]
     assert not [line for line in left if "harness.campaign.child" in line]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("engine", ["onyx", "emogi", "gunrock"])
+def test_features_that_do_not_fit_a_gpu_run_in_panels(ran, engine):
+    """A limit between the memory of a panel and that of all features: only panels fit, and the peak is within it."""
+    asked = {"engine": engine, "features": 128, "scale": 14}
+    whole, cut = ran(**asked), ran(**asked, panel=16)
+    assert (whole["outcome"], cut["outcome"]) == ("ok", "ok"), whole["reason"] + cut["reason"] + cut["output"]
+    assert cut["bytes_needed"] < whole["bytes_needed"]
+    assert cut["environment"]["gpu_peak_bytes"] < whole["environment"]["gpu_peak_bytes"]
+    limit = (whole["bytes_needed"] + cut["bytes_needed"]) // 2
+    limited = {**asked, "device_memory_gb": limit / 1e9}
+    assert ran(**limited)["outcome"] == "out_of_memory"
+    for panel in (16, "auto"):
+        record = ran(**limited, panel=panel)
+        assert record["outcome"] == "ok", record["reason"] + record["output"]
+        assert record["environment"]["gpu_peak_bytes"] <= limit
+        assert record["bytes_needed"] <= limit
+        assert 16 <= record["schedule"]["panel"] < 128
+        assert record["host_bytes"] >= 4 * 128 << 14
+    refused = ran(engine=engine, algorithm="label_propagation", features=128, scale=14, panel=16)
+    assert refused["outcome"] == "unsupported"
+    assert "panel=16 of 128 features: n_aggr normalises over features (l1)" in refused["reason"]

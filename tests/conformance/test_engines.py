@@ -24,7 +24,7 @@ COMPILED = [
 ]  # fmt: skip
 PROTOCOL = [
     "onyx direction=pull", "onyx change_driven=false", "onyx direction=push", "onyx direction=push change_driven=false",
-    "gunrock", "tigr", "simdx warp_degree=3 block_degree=9", "torch",
+    "onyx change_driven=false panel=2", "gunrock", "tigr", "simdx warp_degree=3 block_degree=9", "torch",
 ]  # fmt: skip
 # The engines that compile CPU kernels are released by the same code.
 RELEASED = [

@@ -37,7 +37,8 @@ VALUES = {
     item.name: item.values for item in options_in(OnyxSchedule) if item.values and item.name in OnyxSchedule.GPU_ONLY
 }
 
-OF_TUNING = ("tune", "tune_s", "tried")  # of the engine that tries schedules, and of no schedule that it tries
+# of the engines that try schedules or run panels, and of no schedule within
+ELSEWHERE = ("tune", "tune_s", "tried", "panel", "cache_mb")
 schedules = st.builds(
     OnyxSchedule,
     feature_aware=st.booleans(),
@@ -65,7 +66,7 @@ def test_resolving_is_idempotent_and_pure_and_fills_in_every_option(schedule, al
     assert resolve(found, asked, features, graph, DEVICES[device]) == found
     assert asdict(schedule) == before
     assert asked.serialise() == serialised
-    chosen = {name: value for name, value in asdict(found).items() if before[name] is None and name not in OF_TUNING}
+    chosen = {name: value for name, value in asdict(found).items() if before[name] is None and name not in ELSEWHERE}
     assert asdict(found) == before | chosen
     assert found.change_driven is not None
     assert chosen.pop("edges", "resident") == "resident"

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engines.outofmemory.emogi.cuda_plan import REQUESTS
+from engines.outofmemory.emogi.cuda_plan import CACHED, COUNTED, REQUESTS
 from engines.outofmemory.emogi.kept_pages import KeepingPages
-from harness.api.cuda import CudaExecutor, Transfers, queue_ahead
+from harness.api.cuda import CudaExecutor, Prefixed, Transfers, queue_ahead
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from harness.api import RunStatistics
-    from harness.api.cuda import CudaPlan, DeviceStore
+    from harness.api.cuda import CudaPlan, DeviceStore, Replayer
 
 SECTOR, ELEMENT = 32, 4  # bytes
 
 
 class EmogiExecutor(CudaExecutor):
-    """Run a plan of EMOGI."""
+    """Run a plan of EMOGI. Cached edges count as visited, and no requests are made for them."""
+
+    def replayer(self, arrays: Mapping[str, Any]) -> Replayer:
+        """Return what prepares the calls of a superstep, with requests for cached edges counted apart."""
+        found = super().replayer(arrays)
+        if isinstance(found, Prefixed) and REQUESTS in self.plan.named:
+            found.counts = {REQUESTS: CACHED}
+        return found
 
     def __init__(self, plan: CudaPlan, store: DeviceStore) -> None:
         share = plan.schedule.kept_share
@@ -24,13 +34,15 @@ class EmogiExecutor(CudaExecutor):
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps; with the requests of the run, if counted."""
-        counted = REQUESTS in self.plan.named
-        if counted:
-            self.arrays[REQUESTS].fill(0)
+        counts = [name for name in (REQUESTS, CACHED) if name in self.plan.named]
+        for name in counts:
+            self.arrays[name].fill(0)
+        if counts:
             self.wait()
         statistics = super().run(max_supersteps)
-        if counted:
-            *numbers, elements = map(int, self.arrays[REQUESTS].get()[: self.plan.named[REQUESTS].length])
+        if counts:
+            found = [[int(one) for one in self.arrays[name].get()[:COUNTED]] for name in counts]
+            numbers, elements = found[0][:-1], sum(one[-1] for one in found)
             requests = {(sectors + 1) * SECTOR: number for sectors, number in enumerate(numbers)}
             moved = sum(size * number for size, number in requests.items())
             statistics.transfers = Transfers(ELEMENT * elements, {"zero_copy": moved}, requests)

@@ -40,6 +40,7 @@ FOLDER = Path(__file__).parent
 REBUILD_SHARE = 0.9
 LANES = {"naive": 1.0, "merged": 32.0, "aligned": 32.0, "chunk": 4.0, "tiled": 1.0}  # for each vertex
 REQUESTS, COUNTED = "requests", 5  # the number of requests of 32, 64, 96 and 128 bytes, and of elements read
+CACHED = "cached_requests"  # the same for edges that are cached on the device
 
 LIST = """
     @kernel
@@ -109,6 +110,8 @@ def refused(program: Program, schedule: EmogiSchedule, facts: GraphFacts, featur
     """Return why this schedule cannot run a lowered program; empty if it can, as far as known without planning."""
     if schedule.access == "tiled" and schedule.frontier == "list":
         return "access=tiled reads the rows of consecutive vertices, and a list has others; give frontier=flags"
+    if schedule.cache_mb and schedule.frontier == "list":
+        return "cache_mb: cached edges are those of consecutive vertices, and a list has others; give frontier=flags"
     if schedule.counters:
         for stage in (stage for stage in program.stages if isinstance(stage, EdgeReduce)):
             for space, name in _edge_inputs(program, stage):
@@ -259,4 +262,6 @@ class EmogiPlanner(ThreadPlanner):
             value = f"read.of_sectors[{number}]" if number < COUNTED - 1 else "read.edges"
             builder.blocks["total"].line(f"{name} = {arrays} * {value};")
         self.draft.own(work(REQUESTS, COUNTED, "int64", start=0))
+        if self.schedule.cache_mb:
+            self.draft.own(work(CACHED, COUNTED, "int64", start=0))
         self.draft.add(builder.finish(unless=unless), Over.SOURCES, LANES[self.access])

@@ -191,6 +191,8 @@ class PlanDraft:
         if twice:
             return No(f"{setting.program.name}: two kernels are called {twice!r}; rename a stage")
         self._add_properties()
+        if placement.cache_bytes:
+            return No("cache_mb has no meaning on the CPU, whose edges are all in one memory; leave it unset")
         if placement.place not in PLACES:
             built = ", ".join(place.value for place in PLACES)
             return No(f"edges={placement.place.value} is for GPUs; give one of {built} on the CPU")

@@ -20,6 +20,7 @@ from harness.lowering.cuda.modules import MOST_GROUPS, headers, module_source
 from harness.lowering.cuda.movement import Measuring, measuring
 from harness.lowering.cuda.names import parameter_names
 from harness.lowering.cuda.plan import Combined, CudaPlan, Thresholds, shared_bytes
+from harness.lowering.cuda.prefix import Prefix
 from harness.lowering.cuda.ranges import Range
 from harness.lowering.cuda.setting import CudaSetting
 from harness.lowering.cuda.tracking_policy import TrackingPolicy
@@ -98,7 +99,8 @@ class PlanDraft:
         kernels = tuple({one.kernel.name: one.kernel for one in (*launches, *measured.launches)}.values())
         buffers = self._buffers(kernels, launches)
         windows = self.windows.over(placement.window_bytes, setting.facts, kernels, buffers)
-        refused = self._refusal(kernels, buffers, placement.place)
+        prefix = Prefix.of(placement.cache_bytes, setting.facts, buffers)
+        refused = self._refusal(kernels, buffers, placement.place) or self._uncached(placement, prefix, launches)
         if placement.window_bytes:
             refused = refused or windows.refusal(setting.program, setting.facts, launches)
         if refused:
@@ -120,6 +122,7 @@ class PlanDraft:
             combined=self.combined,
             place=placement.place,
             windows=windows,
+            prefix=prefix,
             advice=placement.advice,
             buffers=buffers,
             sides=setting.sides,
@@ -170,6 +173,14 @@ class PlanDraft:
         if team.lanes > 1 and shared_bytes(team, floats, 32) > MOST_SHARED:
             return f"matrices of {floats} floats for each team do not fit the shared memory of a block"
         return ""
+
+    def _uncached(self, placement: Placement, prefix: Prefix, launches: Sequence[Launch]) -> str:
+        """Return why a requested cache of edges cannot be used; empty if it can, or none is requested."""
+        if not placement.cache_bytes:
+            return ""
+        if self.setting.facts.num_edges and not prefix.edges:
+            return "cache_mb is too small for an edge; give more"
+        return prefix.refusal(launches, combined=self.combined is not None)
 
     # buffers ----------------------------------------------------------------------------------------------------------
     def _buffers(self, kernels: Sequence[CudaKernel], launches: Sequence[Launch]) -> tuple[CudaBuffer, ...]:

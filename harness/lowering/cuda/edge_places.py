@@ -17,7 +17,9 @@ import numpy as np
 from harness.device.host_memory import pinned_array, pinned_values
 from harness.device.managed_memory import ManagedMemory, managed_array
 from harness.edge_places import Place
+from harness.language import Inputs
 from harness.lowering.cuda.buffers import CudaBuffer
+from harness.lowering.cuda.cached_edges import Prefixed
 from harness.lowering.cuda.calls import Call, Replay, recorded
 from harness.lowering.cuda.windows import SLACK
 from harness.lowering.graph_store import Array, GraphStore
@@ -31,6 +33,9 @@ class Replayer(Protocol):
 
     def replay(self, calls: Sequence[Call]) -> Replay:
         """Prepare the calls of a superstep, in order."""
+
+    def refresh(self, inputs: Inputs) -> None:
+        """Prepare for a run with these inputs, whose arrays are set."""
 
     def close(self) -> None:
         """Release the memory that the calls need."""
@@ -84,6 +89,10 @@ class EdgePlace(ABC):
         """Queue on a stream what a run moves to the device before its first superstep; by default nothing."""
         return
 
+    def refresh(self, inputs: Inputs) -> None:
+        """Prepare for a run with these inputs; by default nothing."""
+        return
+
     def close(self) -> None:
         """Release what the calls need besides the arrays of the store; by default nothing."""
         return
@@ -129,6 +138,12 @@ class MappedEdges(EdgePlace):
     def device_bytes(self, buffers: Iterable[CudaBuffer]) -> int:
         """Return 0."""
         return 0
+
+    def replayer(
+        self, plan: CudaPlan, store: GraphStore, functions: Mapping[str, Any], arrays: Mapping[str, Any]
+    ) -> Replayer:
+        """Return the place, or what keeps the first edges on the device if the plan says so. Raises MemoryError."""
+        return Prefixed(plan, store, arrays) if plan.prefix.edges else self
 
 
 def filled(length: int, dtype: type[np.generic]) -> Any:

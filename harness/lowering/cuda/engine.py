@@ -74,6 +74,9 @@ class CudaEngine(Engine):
         if plan.host_bytes:
             amounts = f"{plan.host_bytes:,} bytes of page-locked host memory, {plan.bytes_needed:,} bytes on the device"
             lines.append(f"edge arrays {plan.place.value}: {amounts}")
+        if plan.prefix.edges:
+            cached = f"{plan.prefix.edges:,} of {plan.facts.num_edges:,} edges, {plan.prefix.nbytes:,} bytes"
+            lines.append(f"cached on the device: the first {cached}")
         if plan.tracking_policy:
             lines.append(plan.tracking_policy.explanation)
         return "\n".join(lines) + f"\n\n{plan.source}"

@@ -98,7 +98,8 @@ class CudaExecutor:
         """Allocate the buffers; what the store lacks of the graph and of tables is uploaded. Raises MemoryError."""
         import cupy
 
-        require_memory(self.store.device_bytes(self.plan.buffers) + self.plan.windows.nbytes)
+        plan = self.plan
+        require_memory(self.store.device_bytes(plan.buffers) + plan.windows.nbytes + plan.prefix.nbytes)
         self.memory = DeviceMemory(self.plan, self.store)
         self.store.attach()
         self.memory.allocate(self.buffers())
@@ -136,6 +137,7 @@ class CudaExecutor:
         assert self.memory is not None, "allocate() comes first"
         run = self.run_in_progress
         self.memory.reset(inputs, state)
+        run.launcher.place.refresh(inputs)
         tracking, sides = self.plan.tracking, len(self.plan.sides)
         for group in tracking.propagating() if tracking.change_driven else ():
             if tracking.moved_before(group):  # the first superstep compares with the previous values

@@ -21,6 +21,7 @@ from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.movement import Measuring
+from harness.lowering.cuda.prefix import Prefix
 from harness.lowering.cuda.ranges import Bounds, WorkRanges
 from harness.lowering.cuda.tracking_policy import TrackingPolicy
 from harness.lowering.cuda.windows import Windows
@@ -64,7 +65,7 @@ class CudaPlan:
     stages of each kernel. ``launches``: of a superstep, in order. ``measuring``: launches that measure movement.
     ``combined``: the work of a kernel that runs whole supersteps. ``tracking_policy``: when a change-driven run tracks
     changes; None: always. ``place``: of the edge arrays. ``windows``: those of streamed ones.
-    ``advice``: to the driver, for managed ones. ``buffers``: sorted by
+    ``prefix``: the cached ones of mapped ones. ``advice``: to the driver, for managed ones. ``buffers``: sorted by
     name. ``templates``: the folder of the headers that ``source`` includes. ``threads``: of a block. Plans that compare
     equal run equally; ``program`` and ``tracking``, which have no equality, are determined by the other fields.
     """
@@ -83,6 +84,7 @@ class CudaPlan:
     combined: Combined | None
     place: Place
     windows: Windows
+    prefix: Prefix
     advice: str
     buffers: tuple[CudaBuffer, ...]
     sides: tuple[Bounds, ...]
@@ -120,8 +122,9 @@ class CudaPlan:
 
     @property
     def bytes_needed(self) -> int:
-        """The device memory of the buffers and of the windows of streamed edges, in bytes."""
-        return sum(buffer.nbytes for buffer in self.buffers) - self._edges_on_host + self.windows.nbytes
+        """The device memory of the buffers, of the windows of streamed edges and of cached edges, in bytes."""
+        edges = self.windows.nbytes + self.prefix.nbytes - self._edges_on_host
+        return sum(buffer.nbytes for buffer in self.buffers) + edges
 
     @property
     def host_bytes(self) -> int:

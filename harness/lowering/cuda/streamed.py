@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from harness.language import Inputs
 from harness.lowering.cuda.calls import Call, Replay
 from harness.lowering.cuda.ranges import Over, by_side
 from harness.lowering.cuda.windows import ALIGNED_EDGES, OFFSETS, SLACK, aligned, name_of_test
@@ -67,6 +68,9 @@ class Streamer:
                 listed = []
         assert not listed, "a kernel of other vertices follows"
         return Streamed(prepared)
+
+    def refresh(self, inputs: Inputs) -> None:
+        """Do nothing: windows are copied when they are needed."""
 
     def close(self) -> None:
         """Release the slots."""

@@ -1,0 +1,196 @@
+"""The first of mapped edges on the emulated device as well: same answers, half of the requests, exact memory."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from harness.contract import Device, No, Phases, ScheduleError
+from harness.language import Inputs
+from harness.lowering.cuda import executor as cuda
+from harness.lowering.cuda.cached_edges import Prefixed
+from harness.lowering.cuda.edge_places import MappedEdges
+from harness.lowering.cuda.prefix import Prefix
+from harness.lowering.cuda.windows import ALIGNED_BYTES, SLACK
+from tests.emulation.device import THREADS
+from tests.engines.cuda_schedules import SCHEDULES, cuda_engine, plan_of
+from tests.engines.problems import ALGORITHMS, new_engine, problem, program, scattered
+from tests.engines.programs import edges_and_loops, inputs_for, program_named, two_sides
+
+FEATURES, SUPERSTEPS = 3, 4
+CASES = {
+    "pull": ("onyx", {"change_driven": False, "balance": "warp", "block_size": THREADS, "edges": "mapped"}),
+    "push": ("onyx", {"change_driven": False, "direction": "push", "balance": "warp", "block_size": THREADS,
+                      "edges": "mapped"}),
+    "push edges": ("onyx", {"change_driven": False, "direction": "push", "balance": "edge", "block_size": THREADS,
+                            "edges": "mapped"}),
+    "changes": ("onyx", {"change_driven": True, "balance": "warp", "block_size": THREADS, "edges": "mapped"}),
+    "emogi": ("emogi", {}), "naive": ("emogi", {"access": "naive"}), "tiled": ("emogi", {"access": "tiled"}),
+}  # fmt: skip
+
+
+@pytest.fixture
+def engine_for(monkeypatch):
+    """Return a function that makes the engine of a case with a cache of some MB, or without one."""
+
+    def made(case, cache_mb=None, **more):
+        kind, options = CASES[case]
+        monkeypatch.setitem(SCHEDULES, "cached", (kind, {**options, **more, "cache_mb": cache_mb}))
+        return cuda_engine("cached")
+
+    return made
+
+
+def answers(engine, traced, graph, device, inputs):
+    """Return the outputs after some supersteps and the statistics; run twice, on the same inputs."""
+    engine.prepare(traced, graph, FEATURES, device, Phases())
+    for _ in range(2):
+        engine.reset(inputs)
+        statistics = engine.run(SUPERSTEPS)
+    return {name: engine.values(name) for name in traced.outputs}, statistics
+
+
+def cache_of(engine, traced, graph, edges):
+    """Return the MB of a cache with some edges."""
+    rows = Prefix.of(10**9, graph.facts, plan_of(engine, traced, graph, FEATURES).buffers).row_bytes
+    return (edges * sum(row for _, row in rows) + len(rows) * (SLACK + ALIGNED_BYTES)) / 1e6
+
+
+@pytest.mark.short_run(rows=1, always="emogi-shortest_paths-50")
+@pytest.mark.parametrize("edges", [5, 50, 104])  # of 104
+@pytest.mark.parametrize("name", ["shortest_paths", "aggregate_rewritten"])
+@pytest.mark.parametrize("case", CASES)
+def test_cached_edges_give_the_same_answers(case, name, edges, emulated, engine_for, monkeypatch):
+    required = []
+    monkeypatch.setattr(cuda, "require_memory", required.append)
+    traced, graph = program_named(name), edges_and_loops.__wrapped__()  # whose stores no other test uses
+    inputs = inputs_for(traced, graph, FEATURES)
+    plain = engine_for(case)
+    cache_mb = cache_of(plain, traced, graph, edges)
+    cached = engine_for(case, cache_mb)
+    wanted, before = answers(plain, traced, graph, emulated, inputs)
+    plain.close()
+    found, after = answers(cached, traced, graph, emulated, inputs)
+    assert after == before
+    for output, values in wanted.items():
+        np.testing.assert_allclose(found[output], values, rtol=1e-6)  # a push adds in another order
+    plan = cached.planned
+    assert plan.prefix.edges == edges
+    assert plan.bytes_needed == plain.planned.bytes_needed + plan.prefix.nbytes
+    assert plan.prefix.nbytes <= round(cache_mb * 1e6)
+    assert plan.host_bytes == plain.planned.host_bytes
+    assert required == [plain.planned.bytes_needed, plan.bytes_needed]
+    place = cached.executor.run_in_progress.launcher.place
+    assert isinstance(place, Prefixed)
+    assert sum(array.nbytes for array in place.near.values()) == plan.prefix.nbytes
+    assert f"the first {plan.prefix.edges:,} of {graph.num_edges:,} edges" in cached.explain()
+    assert cached.resolved_options()["cache_mb"] == cache_mb
+    cached.close()
+    assert not place.near
+
+
+@pytest.mark.full
+def test_edges_beyond_the_cache_only_are_read_from_the_host(emulated, engine_for, monkeypatch):
+    """Overwrite what the other memory has of each part: answers stay the same."""
+    traced, graph = program("pagerank"), scattered()
+    inputs = ALGORITHMS["pagerank"].inputs(graph, FEATURES)
+    wanted, _ = answers(engine_for("emogi"), traced, graph, emulated, inputs)
+    engine = engine_for("emogi", 0.002)
+    answers(engine, traced, graph, emulated, inputs)
+    edges = engine.planned.prefix.edges
+    whole = graph.csr.offsets[np.searchsorted(graph.csr.offsets, edges, side="right") - 1]  # of vertices in the cache
+    assert 0 < whole <= edges < graph.num_edges
+    far = engine.executor.arrays["out_neighbours"]
+    far[: int(whole)].set(np.zeros(int(whole), np.uint32))
+    monkeypatch.setattr(Prefixed, "refresh", lambda *_: None)
+    engine.reset(inputs)
+    engine.run(SUPERSTEPS)
+    np.testing.assert_allclose(engine.values("rank"), wanted["rank"], rtol=1e-6)
+
+
+@pytest.mark.full
+def test_requests_for_cached_edges_are_none_over_the_link(emulated, engine_for):
+    traced, graph = program("feature_diffusion"), scattered()
+    inputs = ALGORITHMS["feature_diffusion"].inputs(graph, FEATURES)
+    plain, half, whole = (
+        answers(engine_for("emogi", cache_mb, counters=True), traced, graph, emulated, inputs)[1].transfers
+        for cache_mb in (None, 0.004, 1.0)
+    )
+    assert plain.visited == half.visited == whole.visited > 0
+    assert 0 < half.moved["zero_copy"] < plain.moved["zero_copy"]
+    assert whole.moved == {"zero_copy": 0}
+
+
+@pytest.mark.full
+def test_other_edge_inputs_are_copied_again_and_equal_ones_are_not(emulated, engine_for, monkeypatch):
+    traced, graph = program("feature_diffusion"), scattered()
+    inputs = ALGORITHMS["feature_diffusion"].inputs(graph, FEATURES)
+    runtime, copies = sys.modules["cupy"].cuda.runtime, []
+    copy = runtime.memcpyAsync
+
+    def counted(*given):
+        copies.append(given)
+        copy(*given)
+
+    monkeypatch.setattr(runtime, "memcpyAsync", counted)
+    engine = engine_for("emogi", 0.004)
+    first, _ = answers(engine, traced, graph, emulated, inputs)
+    assert len(copies) == 2  # neighbours and coefficients, once in two resets
+    doubled = Inputs({**inputs.properties, "coefficient": 2 * inputs.properties["coefficient"]}, inputs.parameters)
+    engine.reset(doubled)
+    engine.run(SUPERSTEPS)
+    assert len(copies) == 3
+    np.testing.assert_allclose(engine.values("x"), 2.0**SUPERSTEPS * first["x"], rtol=1e-5)
+
+
+# without a device -----------------------------------------------------------------------------------------------------
+def test_the_cache_has_as_many_edges_as_fit_with_all_their_arrays(engine_for):
+    traced, graph = program_named("shortest_paths"), edges_and_loops()
+    plan = plan_of(engine_for("emogi", 0.002), traced, graph, FEATURES)
+    rows = {buffer.name: 4 for buffer in plan.buffers if buffer.of_edges}
+    assert dict(plan.prefix.row_bytes) == rows
+    more = Prefix(plan.prefix.edges + 200, plan.prefix.row_bytes)
+    assert plan.prefix.nbytes <= 2000 < more.nbytes
+    assert Prefix.of(0, graph.facts, plan.buffers) == Prefix()
+    assert plan_of(engine_for("emogi"), traced, graph, FEATURES).prefix.nbytes == 0
+
+
+def test_what_cannot_be_cached_is_refused_by_name(engine_for):
+    traced, graph = program_named("shortest_paths"), edges_and_loops()
+    for edges in (None, "resident", "managed", "streamed"):
+        with pytest.raises(ScheduleError, match="cache_mb=2 applies only to edges=mapped"):
+            new_engine("onyx", {"edges": edges, "cache_mb": 2})
+    with pytest.raises(ScheduleError, match="cache_mb=2 applies only to edges=mapped"):
+        new_engine("scaph", {"cache_mb": 2})
+    for kind, options, reason in (
+        ("onyx", {"edges": "mapped", "persistent": True}, "one launch runs all supersteps"),
+        ("onyx", {"edges": "mapped", "change_driven": False, "direction": "pull", "balance": "edge"}, "consecutive"),
+        ("gunrock", {"edges": "mapped"}, "does not work on consecutive vertices"),
+        ("simdx", {"edges": "mapped"}, "cache_mb: "),
+        ("tigr", {"edges": "mapped"}, "does not work on consecutive vertices"),
+        ("emogi", {"frontier": "list"}, "cache_mb: cached edges are those of consecutive vertices"),
+        ("emogi", {"cache_mb": 1e-5}, "cache_mb is too small for an edge"),
+    ):
+        answer = new_engine(kind, {"cache_mb": 2, **options}).supports(traced, graph, FEATURES, Device("cuda"))
+        assert isinstance(answer, No), (kind, options)
+        assert reason in answer.reason, answer.reason
+    for kind in ("onyx", "gunrock", "tigr", "simdx", "emogi"):
+        options = {"cache_mb": 2.0, **({} if kind == "emogi" else {"edges": "mapped"})}
+        answer = new_engine(kind, options).supports(traced, graph, FEATURES, Device(threads=1))
+        assert isinstance(answer, No)
+        assert "cache_mb has no meaning on the CPU" in answer.reason
+
+
+def test_reverse_edges_are_refused(engine_for):
+    answer = engine_for("pull", 2.0).plan(program_named("beliefs"), two_sides().facts, FEATURES)
+    assert isinstance(answer, No)
+    assert "reads reverse edges" in answer.reason
+
+
+def test_a_plan_without_a_cache_has_the_place_itself():
+    graph, _ = problem("pagerank", "scattered", 1)
+    plan = plan_of(cuda_engine("emogi"), program("pagerank"), graph, 1)
+    place = MappedEdges()
+    assert place.replayer(plan, None, {}, {}) is place
