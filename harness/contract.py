@@ -291,7 +291,7 @@ class Engine(ABC):
         metrics. It does not time this call, so that an engine may observe here what it does not observe in :meth:`run`.
         An engine that supports such programs overrides this. Raises EngineFailure if there is no such order.
         """
-        raise EngineFailure("this engine tells no order in which it updates both ends of edges; see ordered_superstep")
+        raise EngineFailure("this engine reports no order of its updates of both ends of edges; see ordered_superstep")
 
     @abstractmethod
     def values(self, name: str) -> NDArray[np.generic]:

@@ -80,7 +80,7 @@ class EdgeOptions:
         None, f"MB of a window of edges=streamed; two are in memory (null: {WINDOW_MB})", within="(0, inf)"
     )  # fmt: skip
     advice: str | None = option(
-        None, f"GPU: what the driver is told of edges=managed (null: {ADVICE[0]})", values=ADVICE
+        None, f"GPU: advice to the driver on edges=managed (null: {ADVICE[0]})", values=ADVICE
     )  # fmt: skip
     cache_mb: float | None = option(
         None, "GPU: MB of its memory for the first edges of edges=mapped (null: none)", within="(0, inf)"

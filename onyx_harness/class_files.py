@@ -138,7 +138,7 @@ def _refuse_others(path: Path, status: os.stat_result) -> None:
     if status.st_uid != os.geteuid() or status.st_mode & 0o077:
         raise CampaignError(
             f"{path} has the owner {status.st_uid} and the mode {status.st_mode & 0o777:o}; code is loaded only from "
-            "files that nobody but you can access. Delete it and compare again"
+            "files that only you can access. Delete it and compare again"
         )
 
 

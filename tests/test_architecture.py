@@ -12,6 +12,8 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
+from harness.plugins import load_plugins
+
 ROOT = Path(__file__).parents[1]
 STANDARD = frozenset(sys.stdlib_module_names)
 NUMERICAL = {"numpy", "scipy"}
@@ -174,35 +176,51 @@ def test_the_rules_see_a_wrong_import(tmp_path):
     assert "engines.onyx" in " ".join(forbidden("engines.pushbaseline.wrong", wrong))
 
 
+# Also names of the modules of libraries, which the harness imports or finds; none of their engines is named.
+LIBRARIES = {"scipy", "torch"}
+# A measurement of an engine, and a published update that a library of the same name has.
+NAMED_IN = {"harness/campaign/device_use.py": {"cusparse"}, "harness/algorithms/sgd_mf.py": {"libmf"}}
+TEXTS = {".py", ".cu", ".cuh", ".cpp", ".h", ".css", ".html", ".js", ".ini"}
+
+
 def engine_names() -> set[str]:
     """Return the names of the engines in this checkout, as their plugins register them, and of their packages."""
     names = {path.name for path in (ROOT / "engines").iterdir() if path.is_dir() and not path.name.startswith("_")}
-    for path in (ROOT / "engines").rglob("*.py"):
-        for node in ast.walk(parsed(path)):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "EngineSpec":
-                given = node.args[0] if node.args else next(k.value for k in node.keywords if k.arg == "name")
-                if isinstance(given, ast.Constant):
-                    names.add(str(given.value))
-    return names - {"libraries", "scipy", "torch", "cusparse"}  # also names of a folder, of imports, of file formats
+    specs = load_plugins().engines.values()
+    names |= {spec.name for spec in specs if spec.factory.startswith("engines.")}
+    return names - {"libraries"} - LIBRARIES
 
 
-# Names of engines that are in these files also those of modules of an extra, and of a published update.
-NAMED_IN = {"harness/campaign/doctor.py": {"libmf", "surprise"}, "harness/algorithms/sgd_mf.py": {"libmf"}}
+def engines_named(text: str, names: Iterable[str]) -> set[str]:
+    """Return the names of engines in a text, in lower case; ``onyx-harness`` is the name of the product."""
+    low = text.lower()
+    names = [name for name in names if name.partition("_")[0] in low]  # others need no regular expression
+    if not names:
+        return set()
+    product = "(?![- ]harness)"
+    written = "|".join(re.escape(name).replace("_", "[-_ ]") for name in sorted(names, key=len, reverse=True))
+    found = re.findall(rf"\b({written})\b{product}", text, re.IGNORECASE)
+    return {re.sub("[- ]", "_", name.lower()) for name in found}
 
 
 def test_nothing_in_the_harness_names_a_concrete_engine():
     names = engine_names()
-    assert names
-    product = "(?![- ]harness)"  # onyx-harness is the name of the package
-    pattern = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b{product}", re.IGNORECASE)
+    assert {"onyx", "gunrock", "igraph", "scikit_network", "cusparse"} < names
     met = [
-        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
-        for _, path in modules()
-        if path.relative_to(ROOT).parts[0] == "harness"
+        f"{relative}:{number}: {line.strip()}"
+        for path in sorted((ROOT / "harness").rglob("*"))
+        if path.suffix in TEXTS
+        for relative in [path.relative_to(ROOT).as_posix()]
         for number, line in enumerate(path.read_text().splitlines(), start=1)
-        if {name.lower() for name in pattern.findall(line)} - NAMED_IN.get(str(path.relative_to(ROOT)), set())
+        if engines_named(line, names) - NAMED_IN.get(relative, set())
     ]
     assert not met, "\n".join(met)
+
+
+def test_names_of_engines_are_seen():
+    names = ("onyx", "scikit_network")
+    assert engines_named("ONYX, Scikit-Network", names) == {"onyx", "scikit_network"}
+    assert engines_named("onyx-harness, Onyx harness, onyx_harness, onyxes", names) == set()
 
 
 def test_no_module_of_the_harness_imports_an_engine():

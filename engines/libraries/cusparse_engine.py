@@ -158,5 +158,5 @@ class CusparseEngine(ArrayEngine):
         super().close()
         if hasattr(self, "choices"):
             self.choices.clear()
-        self.__dict__.pop("arrays", None)
-        cupy.get_default_memory_pool().free_all_blocks()
+        if self.__dict__.pop("arrays", None) is not None:  # the device has been opened
+            cupy.get_default_memory_pool().free_all_blocks()

@@ -12,7 +12,7 @@ ROUNDS = 5  # timings of each way, interleaved
 FIRST_ROUNDS = 2  # of all ways; the other rounds are of those that take at most CLOSE times the least time so far
 CLOSE = 1.5
 LONG_MS = 50.0  # a slower way is timed only twice
-FAR = 4.0  # once, if its first two calls take so many times as long as the shortest call of all ways
+FAR = 4.0  # once, if its first two calls take FAR times as long as the shortest call of all ways
 QUEUE_MS = 5.0  # a sample lasts about as long
 MOST_CALLS = 20
 T = TypeVar("T", bound=Hashable)

@@ -25,7 +25,7 @@ class IgraphEngine(LibraryEngine):
         self.igraph = igraph
 
     def convert(self, graph: Graph, kind: str) -> None:
-        """Make igraph's graph, undirected with each edge once where the problem asks for it."""
+        """Make igraph's graph, undirected with each edge once if the problem requires it."""
         ends = np.stack([graph.csr.row_of_edge, graph.csr.neighbours], axis=1).astype(np.int64)
         directed = kind in (*SOURCED, "pagerank")
         kept = ends if directed else ends[ends[:, 0] <= ends[:, 1]]

@@ -14,8 +14,8 @@ from harness.api import Graph, Unsupported, schedule_text
 from harness.api.library import RecognisedSGD
 
 LEAST_BINS = 26  # LIBMF's default
-# LIBMF starts a further sweep and then tells its threads to stop, without waking them. Threads that finish this sweep
-# before they are told wait forever: met with 2,500 ratings on a busy machine.
+# LIBMF starts a further sweep and then signals its threads to stop, without waking them. Threads that finish this sweep
+# before the signal wait forever: met with 2,500 ratings on a busy machine.
 LEAST_RATINGS = 50_000
 NEAR = 1e-3  # of the deviation, to 1
 
@@ -24,7 +24,7 @@ class LibmfEngine(RatingsEngine):
     """Calls ``mf_train`` of LIBMF's shared object, in float32 on the threads of the device.
 
     Its update is that of the program with ``rates=twin``. It starts from its own factors, uniform in [0, 1/sqrt(k)) as
-    the program's with ``normalise=deviation``, and tells no order: its threads take blocks that have no row or column
+    the program's with ``normalise=deviation``, and reports no order: its threads take blocks that have no row or column
     in common, so that no update is lost. Its answers are compared by metrics, which ``conflicts=lossy`` permits. A call
     sorts the ratings into blocks and then runs all sweeps. Nothing is kept between calls, so that a run that goes on
     begins again.
@@ -42,8 +42,8 @@ class LibmfEngine(RatingsEngine):
             return "LIBMF has no biases; give bias=none"
         if problem.order == "given" or problem.conflicts == "serial":
             return (
-                "LIBMF tells no order of its updates, so that its answers are checked by their metrics; give order=any "
-                "and conflicts=lossy"
+                "LIBMF reports no order of its updates, so that its answers are checked by their metrics; give "
+                "order=any and conflicts=lossy"
             )
         if graph.num_edges < LEAST_RATINGS:
             return (
@@ -53,7 +53,7 @@ class LibmfEngine(RatingsEngine):
         return ""
 
     def load(self) -> None:
-        """Load the shared object. Raises Unsupported if it is another build than the schedule wants."""
+        """Load the shared object. Raises Unsupported if it is another build than the schedule requires."""
         path = object_path()
         self.build_met = build_of(path)
         if self.schedule.build not in ("any", self.build_met):
@@ -112,8 +112,8 @@ class LibmfEngine(RatingsEngine):
 
     def what_runs(self) -> str:
         return (
-            f"mf_train of its {self.resolved_options()['build']} build, from its own first factors; it tells no order, "
-            "and its answer is checked by metrics"
+            f"mf_train of its {self.resolved_options()['build']} build, from its own first factors; it reports no "
+            "order, and its answer is checked by metrics"
         )
 
     def close(self) -> None:

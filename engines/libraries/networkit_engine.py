@@ -35,7 +35,7 @@ class NetworkitEngine(LibraryEngine):
         self.nk = networkit
 
     def convert(self, graph: Graph, kind: str) -> None:
-        """Make NetworKit's graph, undirected with each edge once where the problem asks for it."""
+        """Make NetworKit's graph, undirected with each edge once if the problem requires it."""
         source, destination = graph.csr.row_of_edge.astype(np.int64), graph.csr.neighbours.astype(np.int64)
         undirected = kind in UNDIRECTED
         kept = source <= destination if undirected else np.ones(len(source), np.bool_)

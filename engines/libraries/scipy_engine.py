@@ -1,7 +1,7 @@
 """SciPy as an engine: a reduction whose message is a product with the source is a sparse matrix times dense features.
 
 If every edge has a coefficient for each feature, the matrix consists of blocks. Everything else is NumPy in float32.
-Other messages are *unsupported*: nobody would use SciPy to gather messages edge by edge in Python.
+Other messages are *unsupported*: SciPy has no operation that gathers messages edge by edge.
 """
 
 from __future__ import annotations

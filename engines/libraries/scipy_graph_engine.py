@@ -20,7 +20,7 @@ class ScipyGraphEngine(LibraryEngine):
     network: Any
 
     def load(self, device: Device) -> None:
-        """SciPy is there."""
+        """Do nothing: SciPy is a requirement of the harness and has no number of threads."""
 
     def convert(self, graph: Graph, kind: str) -> None:
         """Make the adjacency matrix."""

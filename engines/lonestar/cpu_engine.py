@@ -1,4 +1,4 @@
-"""The engine on the CPU: plans, runs, and tells the order in which edges were updated."""
+"""The engine on the CPU: plans, runs, and reports the order in which edges were updated."""
 
 from __future__ import annotations
 
@@ -51,31 +51,36 @@ class LonestarCpuEngine(CpuEngine):
 
         With ``order=auto``, a device is measured if the cache has no figures of it.
         """
-        sides = leads_to_columns(graph)
         if self.schedule.order == "auto" and device.kind == "cpu":
-            found = self._choose(program, graph, features, device, sides=sides)
+            found = self.plan(program, self._fitting(graph), features, self._measured(device))
         else:
             found = super().plan_on(program, graph, features, device)
         if isinstance(found, No):
             return found
         if graph.has_self_loops:
             return No(f"{program.name} updates both ends of an edge, and the graph has self-loops")
-        if found.schedule.of_sides and not sides:
+        if found.schedule.of_sides and not leads_to_columns(graph):
             return No(
                 f"order={found.schedule.order} needs a bipartite graph whose edges lead from its left to its right side"
             )
         return found
 
-    def _choose(self, program: Program, graph: Graph, features: int, device: Device, *, sides: bool) -> CpuPlan | No:
-        """Return the plan of the order with the smallest estimate, and keep the text of all estimates."""
+    def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
+        """Plan, and keep the text of the estimates of ``order=auto``; nothing is compiled. Raises EngineFailure."""
+        super().generate(program, graph, features, device)
+        if self.schedule.order == "auto":
+            known = self._measured(device)
+            self._estimates = explained(program, self.schedule, self._fitting(graph), features, known)
+
+    def _measured(self, device: Device) -> DeviceFacts:
+        """Return the facts of a device with its figures, which are measured if the cache has none."""
         device = replace(device, threads=usable_threads(device))
         figures = figures_of(FIGURES, device, lambda: cpu_figures(device.threads))
-        known = DeviceFacts("cpu", device.threads, device_name(device), figures)
-        facts = graph.facts if sides else replace(graph.facts, bipartite=None)
-        found = self.plan(program, facts, features, known)
-        if not isinstance(found, No):
-            self._estimates = explained(program, self.schedule, facts, features, known)
-        return found
+        return DeviceFacts("cpu", device.threads, device_name(device), figures)
+
+    def _fitting(self, graph: Graph) -> GraphFacts:
+        """Return the facts of a graph, without sides if edges do not lead from left to right."""
+        return graph.facts if leads_to_columns(graph) else replace(graph.facts, bipartite=None)
 
     @property
     def taken(self) -> LonestarSchedule:

@@ -1,4 +1,4 @@
-"""The engine on CUDA devices: plans, runs, and tells the order in which edges were updated."""
+"""The engine on CUDA devices: plans, runs, and reports the order in which edges were updated."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def segments_builder(
 
 
 def store_rows(builder: CudaKernelBuilder, reductions: Sequence[EdgeReduce]) -> None:
-    """After the last edge of a row, store the result of a run of segments if it is the whole row; else reduce it."""
+    """Store the result of a run of segments after the last edge of a row if it is the whole row; else reduce it."""
     at = builder.blocks["store"]
     for stage in reductions:
         node = builder.reading("v", stage.into)

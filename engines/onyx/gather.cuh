@@ -101,8 +101,8 @@ __device__ inline int position_of_bit(unsigned bits, int index)
     return bits ? __ffs(bits) - 1 : 32;
 }
 
-// Return the number of vertices of a chunk: those that the owners of a warp take at once, or so many more that each
-// warp has one chunk, up to 32.
+// Return the number of vertices of a chunk: those that the owners of a warp take at once, or more,
+// so that each warp has one chunk, up to 32.
 template <Id PER_WARP> __device__ inline Id size_of_chunk(Id count)
 {
     Id size = PER_WARP;

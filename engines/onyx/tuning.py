@@ -36,7 +36,7 @@ Start = tuple["Inputs", "Mapping[str, NDArray[np.generic]] | None"]
 
 
 def plans(schedule: OnyxSchedule, kind: str) -> dict[str, OnyxSchedule]:
-    """Return the schedules to try on a kind of device, by what tells them apart.
+    """Return the schedules to try on a kind of device, by the options in which they differ.
 
     Options that are given stay as they are.
     """

@@ -30,8 +30,8 @@ class EmogiSchedule(EdgeOptions):
     ``frontier``: *flags* (the default, EMOGI's): kernels test the flags of all vertices. *list*: active vertices are
     listed before their edges are read.
 
-    ``rebuild``: sums that round are rebuilt from all messages every so many supersteps, while nearly all sources are
-    active, and before the run ends (0: never). ``counters``: count the requests over the link in every superstep
+    ``rebuild``: sums that round are rebuilt from all messages every ``rebuild`` supersteps, while nearly all sources
+    are active, and before the run ends (0: never). ``counters``: count the requests over the link in every superstep
     (:class:`harness.contract.Transfers`), with one more kernel for every reduction.
 
     Raises ScheduleError for counters of edges that are not mapped, and for a kept share of edges that are not managed,

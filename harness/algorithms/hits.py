@@ -21,9 +21,9 @@ class HITS(Algorithm):
 
         pointed = W^T pointing / |pointing|_1,    pointing = W pointed / |pointed|_1.
 
-    ``hub`` is pointing and ``authority`` is pointed, scaled to a sum of 1 as in networkx. Both converge to the singular
-    vectors of W for its largest singular value. If several are that large, the limit is their part in the start, which
-    is the same at every vertex. (Edges read what is summed over the graph, unscaled, so that change-driven engines can
+    ``hub`` is pointing and ``authority`` is pointed, scaled to a sum of 1. Both converge to the singular vectors
+    of W for its largest singular value. If several are that large, the limit is their part in the start, which is the
+    same at every vertex. (Edges read what is summed over the graph, unscaled, so that change-driven engines can
     keep both sums current.)
 
     ``focus``: *all*: every feature covers the whole graph; *vertices*: feature f covers one vertex with edges,

@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _wait_to_end(cell: Cell, report: ChildReport, phases: Phases) -> None:
-    """Wait until nobody is timed on the GPU, whose context the end of this process destroys; record the wait."""
+    """Wait until no run is timed on the GPU, whose context the end of this process destroys; record the wait."""
     report.waits(device_holder(cell.device))
     with phases("wait"):
         share_until_end(cell.device)

@@ -60,7 +60,7 @@ def register_configuration(registry: Registry) -> None:
 class Choices(ConfigSource):
     """The choices ``GROUP/NAME`` of all plugins as configurations that are made when they are composed.
 
-    The code of an algorithm, which alone knows its parameters, is imported only if the algorithm is chosen.
+    The code of an algorithm, which defines its parameters, is imported only if the algorithm is chosen.
     """
 
     registry: Registry | None = None  # of this process; None in a process of a launcher

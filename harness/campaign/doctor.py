@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from harness.cache import CACHE_VARIABLE, cache_folder
 from harness.campaign.environment import environment
 from harness.campaign.lock_folder import LOCKS_VARIABLE, LockError, lock_folder
 from harness.campaign.text_table import table
+from harness.contract import EngineSpec
 from harness.plugins import Registry
 
 State = Literal["ok", "optional", "problem"]
@@ -33,14 +35,11 @@ TRIALS = ("numba", "driver", "nvml", "cupy", "nvrtc")
 _GB = 1e9
 _ROOM_GB = 5  # free space below which a sweep on large graphs may fill the disk
 _BUSY = 0.5  # mean load above which times are noisy
-# What each extra enables, and a module of each of its packages.
+# What each extra enables, and a module of each of its packages; those of engines: `_engine_packages`.
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "data": ("graphs digits, photo, motorcycle, highways", ("sklearn", "skimage", "scgraph_data")),
     "figures": ("figures as SVG and PNG", ("matplotlib",)),
     "query": ("SQL over records, save=answer", ("duckdb",)),
-    "peers": ("graph libraries as engines", ("igraph", "networkit", "networkx", "graphblas", "sknetwork")),
-    "sgd": ("LIBMF and Surprise as engines", ("libmf", "surprise")),
-    "torch": ("PyTorch as an engine", ("torch",)),
     "docs": ("the site of the documentation: mkdocs build", ("mkdocs", "material", "duckdb", "matplotlib")),
     "conformance": ("the conformance suite for engines", ("pytest",)),
     "joblib": ("launcher hydra/launcher=joblib", ("hydra_plugins.hydra_joblib_launcher",)),
@@ -69,6 +68,7 @@ def findings(registry: Registry, probed: dict[str, dict[str, Any]]) -> list[Find
         *_gpu(probed),
         *_programs(),
         *_extras(),
+        *_engine_packages(registry),
         *_plugins(registry),
     ]
 
@@ -247,6 +247,25 @@ def _extras() -> Iterator[Finding]:
             yield Finding(f"[{extra}]", f"{use}; submitit_slurm also needs sbatch, which is not on the PATH")
         else:
             yield Finding(f"[{extra}]", use)
+
+
+def _engine_packages(registry: Registry) -> Iterator[Finding]:
+    """Report the modules that engines require, by the extra that installs them, or by engine without an extra.
+
+    CuPy has lines of its own.
+    """
+    specs: dict[str, list[EngineSpec]] = {}
+    for spec in registry.engines.values():
+        if spec.install and "cupy" not in spec.requires:
+            extra = re.search(r"\[\w+\]", spec.install)
+            specs.setdefault(extra[0] if extra else f"engine {spec.name}", []).append(spec)
+    for what, group in specs.items():
+        missing = {module: spec.install for spec in group for module in spec.requires if not _installed(module)}
+        use = f"engines {', '.join(sorted(spec.name for spec in group))}"
+        if missing:
+            yield Finding(what, f"{use}; missing: {', '.join(missing)}", "optional", next(iter(missing.values())))
+        else:
+            yield Finding(what, use)
 
 
 def _plugins(registry: Registry) -> Iterator[Finding]:

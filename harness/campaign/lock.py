@@ -70,7 +70,7 @@ def device_lock(device: Device, holder: str, limit_s: float, *, shared: bool = F
     of this user on this machine (see :mod:`harness.campaign.lock_folder`). Requests to share wait while a process is
     alone or waits to be; such processes follow each other. That ends soon: few cells have memory of a device, and each
     must share it again after it was alone. In a model of 12 processes with phases as long as those of cells on an H100,
-    this takes 12 % less time than granting requests to share whenever nobody is alone, and 6 % less than granting
+    this takes 12 % less time than granting requests to share whenever no process is alone, and 6 % less than granting
     requests in order; it was not compared on a GPU.
     ``holder`` is shown to waiting processes. After ``limit_s`` seconds this process is ended and its stack printed,
     even if no process watches it any more. Raises LockError.
@@ -89,8 +89,8 @@ def device_lock(device: Device, holder: str, limit_s: float, *, shared: bool = F
 def _held(path: Path, *, shared: bool) -> Iterator[int]:
     """Hold the lock of a device.
 
-    A process that is alone, or waits to be, shares the gate. One that wants to share the device takes the gate first,
-    and leaves it as soon as it shares the device.
+    A process that is alone, or waits to be, shares the gate. One that requests to share the device takes the gate
+    first, and leaves it as soon as it shares the device.
     """
     with ExitStack() as held:
         with ExitStack() as passing:

@@ -1,7 +1,8 @@
 """Validation of programs with steps in place, whose answer depends on the order in which edges were updated.
 
-The engine runs once more and tells its order in every superstep. The same order in float64 must give its values: that
-shows that every edge ran once, on the values of the edges before it. A run on other inputs is checked in the same way.
+The engine runs once more and reports its order in every superstep. The same order in float64 must give its values:
+that shows that every edge ran once, on the values of the edges before it. A run on other inputs is checked in the same
+way.
 
 The timed answers of a deterministic engine must equal those values too. The order of other engines differs from run to
 run. Their timed answers are compared by the algorithm's metrics: each must lie in the prediction interval of float64
@@ -128,7 +129,7 @@ class Ordered:
 
 
 def run_in_order(engine: GuardedEngine, cell: Cell, problem: Problem) -> Ordered | None:
-    """Run all supersteps in orders that the engine tells; None for programs without steps in place."""
+    """Run all supersteps in orders that the engine reports; None for programs without steps in place."""
     if not edge_steps(problem.program):
         return None
     orders: list[Told] = []
@@ -160,7 +161,7 @@ def _metrics(problem: Problem, values: Values) -> list[dict[str, float]]:
 
 
 def metrics_by_superstep(engine: GuardedEngine, problem: Problem) -> Mapping[str, list[float]]:
-    """Return the metrics after each superstep of one more run, for algorithms without steps in place that want them.
+    """Return the metrics after each superstep of one more run, for algorithms without steps in place that define them.
 
     Empty for others, for engines that count no supersteps, warm runs, programs of several phases, and graphs of more
     than MOST_EDGES edges.

@@ -1,4 +1,4 @@
-"""The report of a cell whose program has several phases: what each phase tells of its runs, combined at the end.
+"""The report of a cell whose program has several phases: what each phase reports of its runs, combined at the end.
 
 A time of such a cell is the sum of one timed run of each phase. What lies between the phases is not timed: the outputs
 of a phase are read, and the engine for the next one is prepared and reset, as before any run.
@@ -36,7 +36,7 @@ class PhaseReport(ChildReport):
         self._kept[-1].update({name: value for name, value in fields.items() if name in COMBINED})
         passed = {name: value for name, value in fields.items() if name not in COMBINED}
         if len(self._kept) > 1:
-            passed.pop("identity", None)  # that of the whole problem has been told
+            passed.pop("identity", None)  # that of the whole problem has been reported
         if passed:
             self._report.tell(**passed)
 
@@ -126,7 +126,7 @@ def _joined(values: Sequence[Sequence[Any]]) -> list[Any]:
     return [one for value in values for one in value]
 
 
-# The fields that every phase tells of its runs, and how they are combined; those that are None are left out.
+# The fields that every phase reports of its runs, and how they are combined; those that are None are left out.
 COMBINED: dict[str, Callable[[Sequence[Any]], Any]] = {
     "solve": _solve,
     "supersteps": _joined,

@@ -67,7 +67,7 @@ def profiler_refusal(cell: Cell) -> str:
 
 
 def memory_refusal(answer: Yes, device: Device, memory_bytes: int, device_bytes: int | None = None) -> str:
-    """Return why the memory that an engine wants does not fit the device or the cell's limit; empty if it does.
+    """Return why the memory that an engine needs does not fit the device or the cell's limit; empty if it does.
 
     ``device_bytes``: the limit on a GPU; None: all of its memory.
     """

@@ -33,7 +33,7 @@ class Resolution:
     reason: str
 
     def plain(self) -> dict[str, Any]:
-        """Plain data, as a record has it."""
+        """Return plain data, as a record has it."""
         return {"requested": self.requested, "resolved": self.resolved, "reason": self.reason}
 
     def __str__(self) -> str:

@@ -114,7 +114,7 @@ def varied_run(
     """Run on other inputs: some supersteps for their answer, in total up to 16 for the time.
 
     With a ``sample``, the answer of a stepwise engine is that after one superstep, at the sample only. ``in_order``:
-    the answer is that of a run whose order of edges the engine tells.
+    the answer is that of a run whose order of edges the engine reports.
 
     The time is implausible if, in each of five runs on different inputs, it is much longer than the timed runs' share
     for the same number of supersteps and edges. An engine that is not stepwise solves the whole problem each time.

@@ -85,7 +85,7 @@ def _in_order(ordered: Ordered, values: Mapping[str, NDArray[Any]]) -> Verdict:
 
 
 def _unexpected_rest(problem: Problem, values: Mapping[str, NDArray[Any]]) -> Comparison:
-    """Compare an answer said to be settled with its next superstep, if the reference does not settle within the limit.
+    """Compare an answer reported as settled with its next superstep, if the reference does not settle within the limit.
 
     The answer after the limit would accept a run that stopped shortly before it at a larger tolerance. Programs whose
     state is more than their outputs are not compared.

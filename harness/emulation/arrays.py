@@ -156,7 +156,7 @@ class Runtime:
 
     @staticmethod
     def memcpyAsync(to: int, source: int, size: int, kind: int, stream: int) -> None:  # noqa: N802  CUDA's name
-        """Queue a copy on a stream. It is not made before somebody waits for it, and reads its source then."""
+        """Queue a copy on a stream. It is made, and reads its source, once the host waits for it."""
         Stream.known[stream].pending.append(partial(ctypes.memmove, to, source, size))
 
     def hostUnregister(self, pointer: int) -> None:  # noqa: N802  CUDA's name

@@ -20,7 +20,7 @@ extern char _end[] __attribute__((visibility("hidden")));          // to its las
 namespace emulated {
 
 constexpr size_t MOST_EVENTS = 1 << 21;  // of a thread between two meetings of its warp; a block has 16 times as many accesses
-constexpr uint64_t LEAST_BLOCKS = 16, SWITCH = 8;  // a switch of threads takes as long as so many accesses uncounted
+constexpr uint64_t LEAST_BLOCKS = 16, SWITCH = 8;  // a switch of threads takes as long as SWITCH uncounted accesses
 enum Kind : uint64_t { LOAD, STORE, ATOMIC, JUMP };
 
 struct Event {

@@ -2,7 +2,7 @@
 
 An engine reduces over in-edges only. A program that also reduces over out-edges runs on
 :meth:`harness.graph.Graph.both_directions`: it has every edge (u, v), and (v, u) with the same weight and data. The
-edge input ``forward`` tells them apart. A reduction over in-edges takes the forward edges. A reduction over out-edges
+edge input ``forward`` distinguishes them. A reduction over in-edges takes the forward edges. A reduction over out-edges
 takes the others, whose destination is the source u of the given edge, so ``src`` and ``dst`` of its message change
 places. Every engine then runs the program, at the cost of examining twice the edges in each reduction.
 """

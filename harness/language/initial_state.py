@@ -56,7 +56,7 @@ def check_inputs(
 
 
 def on_device(values: object) -> bool:
-    """Return whether an array is in the memory of a CUDA device, as its ``__cuda_array_interface__`` tells."""
+    """Return whether an array is in the memory of a CUDA device, as its ``__cuda_array_interface__`` shows."""
     return hasattr(values, "__cuda_array_interface__")
 
 

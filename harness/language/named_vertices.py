@@ -27,7 +27,7 @@ def named_vertices(numbers: Array, count: int, stage: Stage) -> tuple[NDArray[np
     """Return the vertices that ``numbers``, float64[N], name, and which of them name one: int64[N] and bool[N].
 
     The vertex is 0 where none is named. ``count``: of vertices. Raises LanguageError, at the ``stage``, for a number
-    that is neither a vertex nor an infinity, and if values cannot name so many vertices.
+    that is neither a vertex nor an infinity, and if values cannot name ``count`` vertices.
     """
     if reason := too_many_vertices(count):
         raise LanguageError(f"{stage.name} names vertices by values, and {reason}", stage.line)

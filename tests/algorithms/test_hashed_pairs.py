@@ -13,7 +13,7 @@ WORD = 2**64
 
 
 def hashed(u, v, seed, stream):
-    """The finaliser of MurmurHash3, in integers of any size."""
+    """Return the finaliser of MurmurHash3, in integers of any size."""
     number = (min(u, v) << 32) + max(u, v) + seed * 0x9E3779B97F4A7C15 + stream * 0xBF58476D1CE4E5B9
     for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         number %= WORD

@@ -172,7 +172,7 @@ def test_only_files_that_the_user_alone_can_access_are_loaded():
     for place in (folder, path):
         mode = place.stat().st_mode
         place.chmod(mode | 0o020)
-        with pytest.raises(CampaignError, match=r"the mode [67]20; code is loaded only from files that nobody but you"):
+        with pytest.raises(CampaignError, match=r"the mode [67]20; code is loaded only from files that only you"):
             kept_class(fingerprint)
         place.chmod(mode)
     other = path.rename(folder / "other")

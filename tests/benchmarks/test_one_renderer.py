@@ -12,6 +12,8 @@ from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.pagerank import PageRank
 from harness.graph.generators import rmat
 from harness.language.validation import compare
+from harness.lowering.cpu import engine
+from tests.benchmarks.one_renderer import superstep as superstep_module
 from tests.benchmarks.one_renderer.measure import error, operations
 from tests.benchmarks.one_renderer.superstep import Superstep, compiled, wheel_compiler
 
@@ -45,6 +47,15 @@ def test_the_kernel_agrees_with_the_reference(case, tmp_path):
         verdict = compare(superstep.setting.program, {superstep.written: values}, {superstep.written: expected})
         assert verdict.ok, f"{name}: {verdict.detail}"
         assert error(values, expected) < 1e-5
+
+
+@pytest.mark.parametrize("cache_bytes", [1, 1 << 30])
+def test_both_kernels_prefetch_or_neither_does(cache_bytes, monkeypatch):
+    monkeypatch.setattr(superstep_module, "own_cache_bytes", lambda: cache_bytes)
+    monkeypatch.setattr(engine, "own_cache_bytes", lambda: cache_bytes)
+    made = Superstep(PageRank(), rmat(scale=7, edge_factor=16, symmetric=True), 8)
+    prefetches = ["prefetch<" in made.rendered.source, "are prefetched 32 edges ahead" in made.executor.plan.text]
+    assert prefetches == [cache_bytes == 1] * 2
 
 
 def test_operations_are_those_of_the_formulas(case):

@@ -114,7 +114,7 @@ def test_a_run_that_claims_to_be_settled_where_the_reference_is_not_is_wrong(jud
 
 
 def counted(more, settled):
-    """Reports ``more`` supersteps than were taken."""
+    """Return a function that reports ``more`` supersteps than were taken."""
 
     def report(statistics):
         steps = [*statistics.supersteps, *statistics.supersteps[:more]]

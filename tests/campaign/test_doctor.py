@@ -14,6 +14,7 @@ import pytest
 
 from harness.campaign import application, doctor
 from harness.campaign.doctor import TRIALS, Finding, findings, report, run_probe
+from harness.contract import EngineSpec
 from harness.plugins import Registry, load_plugins
 from tests.conftest import ROOT
 
@@ -134,7 +135,9 @@ def test_locks_that_a_cell_would_refuse_are_a_problem(monkeypatch, tmp_path):
 
 def test_every_extra_for_users_is_examined():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"].keys()
-    assert doctor.EXTRAS.keys() == extras - {"cuda12", "cuda13", "test", "fuzz"}  # CuPy has its own lines
+    engines = {"peers", "sgd", "torch"}
+    assert doctor.EXTRAS.keys() == extras - {"cuda12", "cuda13", "test", "fuzz"} - engines  # CuPy has its own lines
+    assert {f"[{extra}]" for extra in engines} <= by_name(NO_GPU).keys()
 
 
 def test_the_launcher_of_slurm_needs_sbatch(monkeypatch):
@@ -151,6 +154,17 @@ def test_missing_packages_name_their_extra(monkeypatch):
     for extra in doctor.EXTRAS:
         assert found[f"[{extra}]"].fix == f"pip install 'onyx-harness[{extra}]'"
     assert "missing: hydra_ray_launcher" in found["[ray]"].found
+    assert found["[peers]"].fix == "pip install 'onyx-harness[peers]'"
+    wanted = "engines graphblas, igraph, networkit, networkx, scikit_network; missing: networkit, sknetwork, "
+    assert found["[peers]"].found.startswith(wanted)
+    assert found["[sgd]"].fix.startswith("CXXFLAGS=")
+    assert found["[torch]"].found == "engines torch; missing: torch"
+
+
+def test_packages_of_other_plugins_are_examined(monkeypatch):
+    spec = EngineSpec("theirs", "an engine", object, "theirs:Engine", requires=("no_such_module",), install="make it")
+    found = by_name(NO_GPU, Registry(engines={"theirs": spec}))["engine theirs"]
+    assert found == Finding("engine theirs", "engines theirs; missing: no_such_module", "optional", "make it")
 
 
 def test_problems_are_reported_with_their_fix(monkeypatch, tmp_path, capsys):

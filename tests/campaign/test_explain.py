@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import numba
 import pytest
+
+from harness.device.driver import cuda_unavailable
 
 ADAPTIVE = "direction=adaptive is built for GPUs only; give push or pull"
 REFUSED = f"{ADAPTIVE}; engine.direction=null would run it"
@@ -107,3 +110,22 @@ def test_mistakes_are_reported_in_one_line(command_here):
         assert finished.returncode == 2, finished.stdout
         assert "Traceback" not in finished.stderr
         assert words in finished.stderr
+
+
+def test_the_threads_that_pack_rows_are_shown(command_here):
+    cell = ("engine=scaph", "algorithm=bfs", "graph=rmat", "graph.scale=6", "features=1", "device=cuda")
+    finished = command_here("explain", *cell)
+    assert finished.returncode == 0, finished.stderr
+    (chosen,) = [line for line in finished.stdout.splitlines() if line.startswith("chosen by the engine: ")]
+    assert chosen.endswith(", extract_threads")
+    assert f", extract_threads={numba.config.NUMBA_NUM_THREADS})" in finished.stdout
+    without = command_here("explain", *cell, "engine.low=stream")
+    assert "extract_threads=" not in without.stdout
+
+
+@pytest.mark.skipif(not cuda_unavailable(0), reason="there is a CUDA device")
+def test_an_engine_that_needs_a_device_to_describe_itself_says_so(command_here):
+    cell = ("algorithm=pagerank", "graph=rmat", "graph.scale=6", "features=1", "device=cuda")
+    finished = command_here("explain", "engine=cusparse", *cell)
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.splitlines()[-1].startswith("cusparse: unsupported: ")

@@ -16,7 +16,7 @@ from harness.language import Inputs
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    """Makes inputs and counts the calls."""
+    """Make inputs and count the calls."""
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
     monkeypatch.setattr(inputs_cache, "LEAST_S", 0.0)
     calls = []

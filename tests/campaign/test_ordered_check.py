@@ -196,7 +196,7 @@ WRONG = {
     RunsTwiceWhenTimed: ("wrong", "rmse is"),
     LosesAThirdWhenTimed: ("wrong", "rmse is"),
     LeavesOut: ("engine_error", "leaves out 1 edges and has 1 more than once"),
-    TellsNone: ("engine_error", "tells no order"),
+    TellsNone: ("engine_error", "reports no order"),
 }
 
 

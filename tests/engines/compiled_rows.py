@@ -1,6 +1,6 @@
 """The rows of test_matrix.py and test_operations.py that the default tests compile: few kernels that show everything.
 
-``python -m tests.engines.compiled_rows`` chooses them anew, in some minutes, and writes ``compiled_rows.txt``. Rows are
+``python -m tests.engines.compiled_rows`` chooses them again, in minutes, and writes ``compiled_rows.txt``. Rows are
 chosen greedily: by the number of new items that a row shows, divided by the length of the kernels that neither the
 chosen rows nor the tests of change-driven propagation compile. Estimates by program and schedule alone chose rows with
 twice as many kernels.

@@ -242,7 +242,9 @@ def test_figures_are_measured_once_and_again_if_they_are_damaged(tmp_path):
 def test_auto_runs_the_order_that_it_tells(measured):
     program, graph = trace(ALGORITHM), rated()
     engine = LonestarCpuEngine(AUTO)
+    before = dict(vars(engine))
     assert isinstance(engine.supports(program, graph, 3, Device()), Yes)
+    assert vars(engine) == before, "planning changes nothing"
     engine.prepare(program, graph, 3, Device(threads=2), Phases())
     assert len(measured) == len({2, Device().threads})
     options = engine.resolved_options()

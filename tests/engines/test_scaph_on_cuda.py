@@ -58,7 +58,7 @@ def test_queues_and_accesses_compile(options, name, chip):
     plan = ScaphCudaEngine(ScaphSchedule(**options)).plan(trace(algorithm), graph.facts, 8)
     made = compiled(plan.source, headers(plan.templates), chip)
     packs = options.get("low", "extract") == "extract"
-    assert ("unpack_words" in made.resources(), "hold_late" in made.resources()) == (packs, packs)
+    assert ("UnpackWords" in made.resources(), "HoldLate" in made.resources()) == (packs, packs)
 
 
 def fresh_graph(scale, edge_factor):

@@ -15,7 +15,7 @@ FEATURES = 40  # too large for a warp's registers
 
 
 def normal_equations(p, self):
-    """Only the system reads the matrix, once."""
+    """Sum a matrix that only one system reads, once."""
     _sums(p)
 
     @p.over_vertices
@@ -26,7 +26,7 @@ def normal_equations(p, self):
 
 
 def scaled(p, self):
-    """The summed matrix is scaled element by element, and the right side is not only a sum."""
+    """Scale the summed matrix element by element; the right side is not only a sum."""
     _sums(p)
 
     @p.over_vertices
@@ -37,7 +37,7 @@ def scaled(p, self):
 
 
 def read_again(p, self):
-    """Another expression also reads the sum."""
+    """Read the sum in another expression, too."""
     _sums(p)
 
     @p.over_vertices
@@ -48,7 +48,7 @@ def read_again(p, self):
 
 
 def solved_twice(p, self):
-    """One matrix, two systems."""
+    """Solve two systems of one matrix."""
     _sums(p)
 
     @p.over_vertices
@@ -60,7 +60,7 @@ def solved_twice(p, self):
 
 
 def asked_for(p, self):
-    """The sum is an output."""
+    """Return the sum as an output."""
     p.vertex("gram", (K, K), start=0.0)
     _sums(p)
 
@@ -73,7 +73,7 @@ def asked_for(p, self):
 
 
 def read_later(p, self):
-    """The following step reads it."""
+    """Read the sum in the following step."""
     _sums(p)
 
     @p.over_vertices

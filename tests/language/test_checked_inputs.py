@@ -14,7 +14,7 @@ from harness.language.initial_state import Start, note_checked
 
 @pytest.fixture
 def posed():
-    """A program with its graph, the inputs of a run for k = 2, and the property that they give."""
+    """Return a program with its graph, the inputs of a run for k = 2, and the property that they give."""
     algorithm, graph = LabelPropagation(), grid(rows=4, columns=4)
     program, inputs = trace(algorithm), algorithm.inputs(graph, 2)
     name = next(name for name, one in inputs.properties.items() if one.dtype.kind == "f")

@@ -10,8 +10,10 @@ from pathlib import Path
 from types import NoneType
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from harness.contract import No
+from harness.contract import Device, No
 from harness.facts import GraphFacts
 from harness.lowering.buffers import Holds
 from harness.lowering.cuda.buffers import work
@@ -24,7 +26,8 @@ from harness.lowering.setting import LoweredProgram
 from tests.covering import covering
 from tests.engines.cuda_modules import DECLARED, algorithms, pairs, problem
 from tests.engines.cuda_schedules import cuda_engine, plan_of
-from tests.engines.problems import program, small
+from tests.engines.problems import new_engine, program, small
+from tests.lowering.test_cpu_plan import FACTS, NAMES, SCHEDULES, example, unresolved
 
 ATOMS = (str, int, float, NoneType, Enum, Path, frozenset)
 FEATURES = (1, 8, 33, 128)
@@ -43,6 +46,24 @@ def test_planning_twice_gives_equal_plans_and_changes_nothing_else(name, algorit
         assert pickle.dumps((asked, facts, vars(engine))) == before
         planned += not isinstance(first, No)
     assert planned or (name, algorithm.split()[0]) == ("gunrock", "belief_propagation")  # which cannot update edges
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(NAMES), st.sampled_from(SCHEDULES), FACTS, st.integers(1, 128))
+def test_any_program_is_planned_from_facts_twice_alike(name, schedule, facts, features):
+    """Without a graph, and hence without arrays."""
+    asked, (engine_name, options) = example(name), schedule
+    engine = new_engine(engine_name, dict(options)).on(Device("cuda"))
+    before = pickle.dumps((asked, facts, vars(engine)))
+    first = engine.plan(asked, facts, features)
+    assert first == engine.plan(asked, facts, features)
+    assert pickle.dumps((asked, facts, vars(engine))) == before
+    if isinstance(first, No):
+        assert first.reason
+    else:
+        assert mutable(first) == []
+        assert first.bytes_needed > 0
+        assert unresolved(engine_name, first, "cuda") == set()
 
 
 def mutable(value: object, at: str = "plan") -> list[str]:
@@ -91,6 +112,15 @@ def test_support_counts_the_bytes_of_the_buffers(monkeypatch):
     more = dataclasses.replace(plan, buffers=(*plan.buffers, work("more", 1000)))
     monkeypatch.setattr(type(engine), "plan", lambda *_: more)
     assert engine.supports(asked, graph, 4, None).bytes_needed == sum(needs.values()) + 4000
+
+
+@pytest.mark.parametrize("edges", ["resident", "managed"])
+def test_explanations_state_the_bytes_on_the_device(edges):
+    graph, asked = small("rmat"), program("pagerank")
+    engine = new_engine("onyx", {"edges": edges}).on(Device("cuda"))
+    engine.generate(asked, graph, 4, Device("cuda"))
+    needed = engine.supports(asked, graph, 4, Device("cuda")).bytes_needed
+    assert f"\nedge arrays {edges}: {needed:,} bytes on the device\n" in engine.explain()
 
 
 def drafted():

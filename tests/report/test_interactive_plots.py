@@ -167,7 +167,7 @@ def test_selecting_a_name_hides_its_series_in_all_plots_of_the_section(page):
 def test_a_comparison_that_is_opened_later_hides_what_its_legend_hides(page):
     page.locator("#close .legend").first.get_by_role("button", name="slow").click()
     details = page.locator("#close details").nth(1)
-    assert details.locator(".uplot").count() == 0  # nothing is drawn that nobody sees
+    assert details.locator(".uplot").count() == 0  # nothing off the screen is drawn
     details.locator("summary").click()
     details.locator(".uplot").first.wait_for()
     names = [name for name, _ in point_at(page, 0.0, 0.1, "#close details:nth-of-type(2) figure")[1]]

@@ -97,7 +97,7 @@ class SubgraphCalls(WindowedCalls):
 
     @contextmanager
     def holding(self, edges: Mapping[str, Array]) -> Iterator[None]:
-        """Within the block, kernels take the edges of a subgraph in memory, and only these."""
+        """Give kernels the edges of a subgraph in memory, and only these, within the block."""
         self._given = edges
         try:
             yield

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engines.outofmemory.scaph.cuda_executor import ScaphCudaExecutor
 from engines.outofmemory.scaph.cuda_plan import plan
@@ -10,6 +10,8 @@ from harness.api import DeviceFacts
 from harness.api.cuda import CUDA, CudaEngine
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from engines.outofmemory.schedules import ScaphSchedule
     from harness.api import GraphFacts, No, Program
     from harness.api.cuda import CudaPlan
@@ -31,3 +33,12 @@ class ScaphCudaEngine(CudaEngine):
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
         """Return the plan of a program, or why it cannot run."""
         return plan(program, self.schedule, graph, features)
+
+    def resolved_options(self) -> Mapping[str, Any]:
+        """Return the resolved options, with the threads that pack rows if the plan has windows for packed rows."""
+        options = dict(super().resolved_options())
+        if self.planned.windows.stagings:
+            from engines.outofmemory.scaph.packing import Packer  # loads the compiler
+
+            options["extract_threads"] = Packer(self.planned.schedule.extract_threads).parts
+        return options

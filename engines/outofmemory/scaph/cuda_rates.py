@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 SAMPLES = 5  # the fastest counts: other work only lowers a rate
 MOST_BYTES = 32 << 20  # of a sample
-EVERY = 8  # one vertex in so many is packed
-ADJACENT = "read_in_place"  # threads read adjacent elements, as the rows of adjacent vertices
+EVERY = 8  # one vertex in EVERY is packed
+ADJACENT = "ReadInPlace"  # threads read adjacent elements, as the rows of adjacent vertices
 IN_PLACE = """
-extern "C" __global__ void read_in_place(const unsigned* from, size_t count, unsigned* sum)
+extern "C" __global__ void ReadInPlace(const unsigned* from, size_t count, unsigned* sum)
 {
     unsigned mine = 0;
     const size_t first = size_t(blockIdx.x) * BLOCK + threadIdx.x;

@@ -37,7 +37,7 @@ extern "C" __global__ void {name}(const Id* groups, Id first, Id last, const Edg
 """  # noqa: E501  the emulator reads a signature from one line
 # Vertices that have become active after rows were packed wait until these have been processed.
 HOLD_LATE = """
-extern "C" __global__ void hold_late(const Id* groups, Id first, Id last, bool* active, bool* late)
+extern "C" __global__ void HoldLate(const Id* groups, Id first, Id last, bool* active, bool* late)
 {
     for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {
         const Id i = v - first;
@@ -46,7 +46,7 @@ extern "C" __global__ void hold_late(const Id* groups, Id first, Id last, bool* 
         late[v] = true;
     }
 }
-extern "C" __global__ void restore_late(const Id* groups, Id first, Id last, bool* active, bool* late)
+extern "C" __global__ void RestoreLate(const Id* groups, Id first, Id last, bool* active, bool* late)
 {
     for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {
         if (!late[v]) continue;
@@ -55,6 +55,6 @@ extern "C" __global__ void restore_late(const Id* groups, Id first, Id last, boo
     }
 }
 """
-HOLD, RESTORE, LATE = "hold_late", "restore_late", "late"  # the kernels, and their array
-WORDS, BYTES = "unpack_words", "unpack_bytes"  # for edges of elements of 4 bytes, and others
+HOLD, RESTORE, LATE = "HoldLate", "RestoreLate", "late"  # the kernels, and their array; no program has such names
+WORDS, BYTES = "UnpackWords", "UnpackBytes"  # for edges of elements of 4 bytes, and others
 UNPACKING = UNPACK.format(name=WORDS, type="unsigned") + UNPACK.format(name=BYTES, type="unsigned char")

@@ -212,8 +212,8 @@ class PullPass:
 
 def plan_pull(draft: PlanDraft, stage: EdgeReduce, lists: DegreeLists) -> None:
     """Add the kernels and the pass of one edge reduction."""
-    for name in ("small", "middle"):
-        draft.kernels.append(compute_kernel(draft, stage, name))
+    draft.kernels.append(compute_kernel(draft, stage, "small"))
+    draft.kernels.append(compute_kernel(draft, stage, "middle", prefetches=True))
     draft.kernels.append(piece_kernel(draft, stage))
     draft.kernels.append(combine_kernel(draft, stage))
     setting = draft.setting
@@ -244,11 +244,11 @@ def _reduce(draft: PlanDraft, builder: KernelBuilder, stage: EdgeReduce, array: 
     return builder.finish()
 
 
-def compute_kernel(draft: PlanDraft, stage: EdgeReduce, name: str) -> Kernel:
-    """Build the kernel that computes and combines for one vertex of a list at a time."""
+def compute_kernel(draft: PlanDraft, stage: EdgeReduce, name: str, *, prefetches: bool = False) -> Kernel:
+    """Build the kernel that computes and combines for one vertex of the list ``name`` at a time."""
     signature = [("vertices", "i64"), ("in_offsets", "offsets"), ("in_neighbours", draft.setting.ids)]
     builder = _builder(draft, f"{stage.name}_{name}", OF_VERTEX, signature)
-    if name == "middle":
+    if prefetches:
         builder.prefetch_sources([stage], "in_neighbours", PREFETCH_DISTANCE)
     return _reduce(draft, builder, stage, f"vertex_{stage.into}", "v")
 

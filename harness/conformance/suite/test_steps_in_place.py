@@ -1,4 +1,4 @@
-"""Programs that update both ends of edges in place: the engine tells its order of edges, which gives its values."""
+"""Programs that update both ends of edges in place: the engine reports its order of edges, which gives its values."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_run_has_all_supersteps_and_edges(subject: Subject, problem: Question)
 
 
 def test_a_deterministic_engine_takes_the_same_order_in_every_run(subject: Subject, problem: Question) -> None:
-    """Its runs give the same bits whether it tells its order or not."""
+    """Its runs give the same bits whether it reports its order or not."""
     with subject.prepared(problem.program, problem.graph, problem.features) as engine:
         if not engine.deterministic:
             pytest.skip("the engine declares itself not deterministic")

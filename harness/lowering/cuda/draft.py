@@ -25,6 +25,7 @@ from harness.lowering.cuda.ranges import Range
 from harness.lowering.cuda.setting import CudaSetting
 from harness.lowering.cuda.tracking_policy import TrackingPolicy
 from harness.lowering.cuda.windows import Windows
+from harness.lowering.edge_tables import Places, Reverse
 from harness.lowering.refusals import unsupported
 
 MOST_SHARED = 220 * 1024  # bytes of shared memory that a block may have on sm_80 and later, minus what kernels declare
@@ -166,7 +167,8 @@ class PlanDraft:
         tracked = len(tracking.propagating()) if tracking.change_driven else 0
         if tracked > MOST_GROUPS:
             return f"changes are tracked for {MOST_GROUPS} edge stages at most, and the program has {tracked}"
-        if self.setting.facts.num_edges > 1 << 32 and any(one.name in ("reverse", "places") for one in buffers):
+        positions = any(isinstance(one.source, (Reverse, Places)) for one in buffers)
+        if self.setting.facts.num_edges > 1 << 32 and positions:
             return "ids of reverse edges take 32 bits on a device, and the graph has more edges"
         if team.lanes == 1 and floats > MOST_LOCAL:
             return f"matrices of {floats} floats do not fit a thread; with feature_aware a team shares them"

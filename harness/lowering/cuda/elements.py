@@ -24,7 +24,7 @@ FUNCTION = {
 INLINE = frozenset(ELEMENTWISE) | {"without"}
 LARGEST_TREE = 40  # operations written out in one loop
 UNROLLED = 16  # features of a walked row that a compiler keeps in registers (UNROLL of teams.cuh)
-LONG = ("log",)  # operations of so many instructions that a row of their results is kept for later readers
+LONG = ("log",)  # operations of many instructions: a row of their results is kept for later readers
 
 
 @dataclass(frozen=True)

@@ -71,9 +71,8 @@ class CudaEngine(Engine):
         lanes = f"teams of {plan.team.lanes} lanes, {plan.team.width} features at once"
         lines = [schedule_text(self, f", {lanes}, {plan.threads} threads a block")]
         lines += [f"kernel {stages[0]}: {', '.join(stages)}" for stages in plan.groups]
-        if plan.host_bytes:
-            amounts = f"{plan.host_bytes:,} bytes of page-locked host memory, {plan.bytes_needed:,} bytes on the device"
-            lines.append(f"edge arrays {plan.place.value}: {amounts}")
+        pinned = f"{plan.host_bytes:,} bytes of page-locked host memory, " if plan.host_bytes else ""
+        lines.append(f"edge arrays {plan.place.value}: {pinned}{plan.bytes_needed:,} bytes on the device")
         if plan.prefix.edges:
             cached = f"{plan.prefix.edges:,} of {plan.facts.num_edges:,} edges, {plan.prefix.nbytes:,} bytes"
             lines.append(f"cached on the device: the first {cached}")

@@ -205,7 +205,7 @@ class CudaKernelBuilder:
     ) -> None:
         """Reduce a message into an array that other threads write at the same time.
 
-        ``taken``: a bool variable to declare that tells whether this changed anything (of extrema, with features in a
+        ``taken``: a bool variable to declare, true if this changed anything (of extrema, with features in a
         loop).
         """
         self.argument(array, "f32")

@@ -33,8 +33,9 @@ FUNCTIONS = """
     rsqrt saturate scalbln scalbn signbit sin sincos sincospi sinh sinpi sqrt strcmp strcpy strlen tan tanh tgamma trunc
     ullmax ullmin umax umin vprintf y0 y1 yn
 """
-# Of modules and templates, other than functions, which may have the same names.
-OWN = ["end_of_superstep", "unrolled", "unpack_words", "unpack_bytes", "hold_late", "restore_late", "read_in_place"]
+# Of modules and templates, other than functions, which may have the same names. Functions that an engine adds have
+# names that begin with a capital.
+OWN = ["end_of_superstep", "unrolled"]
 RESERVED = {*OWN, *KEYWORDS.split(), *(name + suffix for name in FUNCTIONS.split() for suffix in ("", "f", "l"))}
 # Types and constants of CUDA; names that begin with a capital or an underscore, as those of the templates do.
 BUILT_IN = re.compile(

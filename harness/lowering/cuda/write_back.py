@@ -97,7 +97,7 @@ def make_active(
     *,
     counts: bool = True,
 ) -> None:
-    """If ``far`` holds, make vertex ``v`` active for ``reader`` and, with ``counts``, count it as a source that moved.
+    """Make vertex ``v`` active for ``reader`` if ``far`` holds and, with ``counts``, count it as a source that moved.
 
     The work of an edge update is counted when all its dirty rows are known.
     """

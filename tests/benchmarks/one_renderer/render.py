@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engines.onyx.policy import DEFAULT
 from harness.language.analysis import FoldGroup
 from harness.language.program import EdgeReduce, reads
 from harness.lowering.cpu.kernels import RUN
@@ -70,8 +69,11 @@ class Rendered:
         return f'#define LANES {self.lanes}\n#include "vectors.hpp"\n\n{self.kernel.source}'
 
 
-def rendered(setting: CpuSetting, group: FoldGroup) -> Rendered:
-    """Return the full gather of a group of edge reductions; the number of features is a power of two."""
+def rendered(setting: CpuSetting, group: FoldGroup, prefetched: int) -> Rendered:
+    """Return the full gather of a group of edge reductions; the number of features is a power of two.
+
+    ``prefetched``: edges from the one that is processed to the one whose source is prefetched; 0: none is.
+    """
     tracking, features = setting.tracking, setting.layout.features
     lanes = min(VECTOR, features)
     builder = VectorKernelBuilder(
@@ -82,7 +84,8 @@ def rendered(setting: CpuSetting, group: FoldGroup) -> Rendered:
     builder.bind("dst", "start", "v")
     builder.bind("edge", "visit", "e", "csc_")
     builder.bind("v", "finish", "v")
-    _prefetch(builder, group.edge_stages)
+    if prefetched:
+        _prefetch(builder, group.edge_stages, prefetched)
     for stage in group.edge_stages:
         total = builder.accumulator(f"{stage.into}_total", stage.message, stage.reducer, "start")
         builder.comment("visit", stage)
@@ -103,9 +106,8 @@ def _carry(builder: CudaKernelBuilder, total: str) -> None:
     builder.blocks["finish"].line(f"{total}_carry.end({total});")
 
 
-def _prefetch(builder: CudaKernelBuilder, stages: tuple[EdgeReduce, ...]) -> None:
+def _prefetch(builder: CudaKernelBuilder, stages: tuple[EdgeReduce, ...], distance: int) -> None:
     """Prefetch the rows of a later source, as the CPU kernels do."""
-    distance = DEFAULT.prefetched_edges
     ahead = f"in_neighbours[e + {distance} < edges ? e + {distance} : edges - 1]"
     for name in dict.fromkeys(name for stage in stages for space, name in reads(stage) if space == "src"):
         shape = builder.program.properties[name].shape

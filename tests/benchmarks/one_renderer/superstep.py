@@ -15,6 +15,9 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.onyx.policy import DEFAULT
+from engines.onyx.resolve import far_rows
+from harness.device.cpu_cache import own_cache_bytes
 from harness.facts import DeviceFacts
 from harness.graph import Graph
 from harness.language import Algorithm, trace
@@ -61,14 +64,16 @@ class Superstep:
     def __init__(self, algorithm: Algorithm, graph: Graph, features: int) -> None:
         graph = algorithm.prepare_graph(graph)
         self.algorithm, self.graph, self.features = algorithm, graph, features
+        device = DeviceFacts("cpu", 1, cache_bytes=own_cache_bytes())
         self.setting = CpuSetting.of(
-            trace(algorithm), graph.facts, features, DeviceFacts("cpu", 1), lambda it: fold_groups(it, "pull"),
+            trace(algorithm), graph.facts, features, device, lambda it: fold_groups(it, "pull"),
             direction="pull",
         )  # fmt: skip
         (self.group,) = (group for group in self.setting.tracking.groups if group.edge_stages)
         (self.written,) = self.setting.program.outputs
         self.name = self.setting.tracking.name(self.group)
-        self.rendered = rendered(self.setting, self.group)
+        far = far_rows(graph.facts, features, device, DEFAULT)
+        self.rendered = rendered(self.setting, self.group, DEFAULT.prefetched_edges if far else 0)
         engine = prepared("onyx", algorithm, graph, features, 1, direction="pull", change_driven=False)
         self.executor: CpuExecutor = engine.prepared.executor  # type: ignore[attr-defined]
         self.executor.run(BEFORE)
