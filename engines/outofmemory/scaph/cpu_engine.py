@@ -95,7 +95,7 @@ def plan(
         return No("rule=chosen has no meaning on the CPU, where the rate of a file is not measured; give rule=paper")
     if schedule.low == "zero_copy":
         return No("low=zero_copy has no meaning on the CPU, which has no link to a device; give low=extract")
-    resolved = schedule.with_place()
+    resolved = replace(schedule.with_place(), counters=bool(schedule.counters))
     pushed = GunrockSchedule(edges=resolved.edges, window_mb=resolved.window_mb)
     made = changes.plan(program, pushed, graph, features, device, runs)
     if isinstance(made, No):

@@ -36,7 +36,7 @@ def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features:
     reason = out_of_step(lowered, unfolded(lowered.program), schedule.rounds)
     if reason:
         return No(reason)
-    resolved = replace(schedule.with_place(), access=schedule.access or "tiled")
+    resolved = replace(schedule.with_place(), access=schedule.access or "tiled", counters=bool(schedule.counters))
     push = EmogiSchedule(access=resolved.access, frontier="flags", counters=False)
     draft = planned(lowered, push, facts, features).draft
     draft.windows = Windows(slots=resolved.slots, counted=True)
