@@ -17,8 +17,8 @@ from engines.onyx.cuda_pull import PullKernels, whole_warp
 from engines.onyx.cuda_push import PushKernels
 from engines.onyx.cuda_tracking_policy import pausing_of
 from engines.onyx.policy import DEFAULT, Policy, teams_of_vertex
-from engines.onyx.resolve import directed, resolve, sums_matrices
-from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven, reads
+from engines.onyx.resolve import directed, not_adaptive, resolve, sums_matrices
+from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven
 from harness.api.cuda import LoweredProgram, Over, PlanDraft, VertexReduce, made_at_sources, refusal, table, work
 
 if TYPE_CHECKING:
@@ -75,22 +75,14 @@ def refused(program: Program, schedule: OnyxSchedule, facts: GraphFacts, feature
         return "persistent=true reads all edges where they are; set edges=resident or edges=mapped"
     if not reason and schedule.direction == "pull" and schedule.balance == "edge" and sums_matrices(program):
         return "balance=edge keeps the sums of rows in registers, which k x k matrices do not fit; set balance=warp"
+    if not reason and schedule.direction == "adaptive" and not schedule.change_driven:
+        return "direction=adaptive pushes what changed while little does; give change_driven=true, or push or pull"
     if not reason and schedule.direction == "adaptive":
-        reason = not_adaptive(program, schedule)
+        reason = not_adaptive(program)
     if not reason and schedule.change_driven and schedule.direction != "pull":
         forms = change_driven(program)
         return forms if isinstance(forms, str) else ""
     return reason
-
-
-def not_adaptive(program: Program, schedule: OnyxSchedule) -> str:
-    """Return why a program cannot switch its direction from superstep to superstep; empty if it can."""
-    if not schedule.change_driven:
-        return "direction=adaptive pushes what changed while little does; give change_driven=true, or push or pull"
-    for stage in program.stages:
-        if isinstance(stage, EdgeUpdate) or any(space == "reverse" for space, _ in reads(stage)):
-            return f"direction=adaptive: {stage.name} reads or updates edges that change; give push or pull"
-    return ""
 
 
 class OnyxPlanner:

@@ -85,10 +85,11 @@ class Policy:
     # Cold runs on a GPU (engines.onyx.resolve.measured_choice): the edges below which graphs were measured, and the
     # most features; the in-degree from which degrees differ; the edges from which a graph is large; the features of a
     # short row; edges times features from which long rows of differing degrees are cut into tiles, and launches are
-    # better; the features from which sums often move in a small part of a graph, and paths of differing degrees are
-    # pulled; the edges from which these are pushed. Fitted on cnr-2000, email-Enron, AS-Caida, cit-HepTh, Facebook,
-    # DBLP, grids, Delaunay and R-MAT graphs of 0.1 to 32 million edges as stored, some of which have twice as many
-    # undirected (H100, 26 November 2026); the results on other graphs are in docs/onyx-on-cuda.md.
+    # better; the features from which sums often move in a small part of a graph of small degrees; the edges from which
+    # one whose degrees differ is pushed or pulled by superstep. Fitted on cnr-2000, email-Enron, AS-Caida, cit-HepTh,
+    # Facebook, DBLP, grids, Delaunay and R-MAT graphs of 0.1 to 32 million edges as stored, some of which have twice as
+    # many undirected (H100, 26 November 2026), the last one on the first three and R-MAT 16, 18 and 20; the results on
+    # other graphs are in docs/onyx-on-cuda.md.
     measured_edges: int = 1 << 25
     measured_features: int = 64
     skewed_degree: int = 64
@@ -96,7 +97,7 @@ class Policy:
     short_row: int = 8
     owned_floats: int = 1 << 25
     local_features: int = 4
-    pushed_edges: int = 1 << 20
+    adaptive_edges: int = 3 << 21
     # Threads of a persistent kernel that must fit on a multiprocessor: with one feature; with several; with long rows,
     # updates of edges or sums of matrices. The most for which kernels of the built-in algorithms do not spill.
     threads_at_once: tuple[int, int, int] = (1024, 768, 512)
@@ -113,8 +114,11 @@ class Policy:
     pull_share: float = 0.1  # in a pull, which switches to visiting all edges much earlier
     # On a GPU: of the edges; whole messages then cost no more than changes, for which two values are read.
     rebuild_share: float = 0.9
-    # With direction=adaptive: of the edges, from which a superstep pulls over all of them.
-    adaptive_share: float = 0.1
+    # With direction=adaptive: of the edges, from which a superstep pulls over all of them, for extrema and for sums.
+    # With the share of sums, extrema took 0.97 to 1.19 times as long, median 1.09 (BFS, SSSP, components, k = 1 to 32,
+    # R-MAT 18 and 20); with that of extrema, sums took 1.00 to 1.07 times as long, and manifold ranking with k = 4 on
+    # R-MAT 20 2.39 times (H100, 26 November 2026).
+    adaptive_shares: tuple[float, float] = (0.3, 0.1)
     patience: int = 2  # consecutive supersteps with so much movement before tracking pauses
     patience_with_extrema: int = 8  # if only extrema are reduced, which come in waves
 

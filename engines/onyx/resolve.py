@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engines.onyx.estimates import following_share
 from engines.onyx.policy import DEFAULT, Policy, small_degrees
-from harness.api import EdgeReduce, EdgeUpdate, K, change_driven
+from harness.api import EdgeReduce, EdgeUpdate, GraphReduce, K, change_driven, reads
 
 FLOAT = 4  # bytes
 
@@ -31,7 +31,8 @@ def resolve(
     schedule = directed(schedule.with_place(), program, features, graph, device, policy)
     if schedule.dense_share is None:
         on_cpu, adaptive = device.kind == "cpu", schedule.direction == "adaptive"
-        on_gpu = policy.adaptive_share if adaptive else policy.dense_share_cuda
+        sums = any(isinstance(stage, EdgeReduce) and stage.reducer == "sum" for stage in program.stages)
+        on_gpu = policy.adaptive_shares[sums] if adaptive else policy.dense_share_cuda
         share = round(following_share(graph, policy), 4) if on_cpu else on_gpu
         schedule = replace(schedule, dense_share=share)
     if device.kind == "cpu":
@@ -131,8 +132,9 @@ def measured_choice(
     In most cold runs all edges are visited: following changes takes more launches, and most vertices move. One launch
     runs all supersteps, because a superstep often takes about as long as its launches. What differs is who reads the
     edges of a vertex. Owners pull, and warps and blocks own vertices of many edges; tiles of edges are better if rows
-    are long, degrees differ and there is much work, and if edges are updated and degrees differ. BFS and SSSP, in which
-    few vertices move at once, push and follow changes on larger graphs (:func:`pushes_paths`).
+    are long, degrees differ and there is much work, and if edges are updated and degrees differ. On larger graphs whose
+    degrees differ, supersteps push what changed or pull over all edges (*adaptive*), unless values of the whole graph
+    change, which every vertex reads. On those of small degrees BFS and SSSP, in which few vertices move at once, push.
 
     The measurements are in :class:`engines.onyx.policy.Policy`. What was not among them is left as it is: more edges or
     features, sums of k x k matrices, and runs whose edges are not resident. So are sums of several features that settle
@@ -145,10 +147,12 @@ def measured_choice(
     if any(option is not None for option in given) or not usual or not measured:
         return schedule
     floats, large = graph.num_edges * features, graph.num_edges >= policy.large_graph
-    skewed, paths = graph.max_in_degree >= policy.skewed_degree, along_paths(program)
-    if paths and pushes_paths(graph, features, skewed, policy):
-        balance = "edge" if skewed else "warp"
-        return replace(schedule, direction="push", change_driven=True, balance=balance, persistent=True)
+    skewed = graph.max_in_degree >= policy.skewed_degree
+    if skewed and graph.num_edges >= policy.adaptive_edges and adapts(program):
+        balance = "warp" if sums_matrices(program) else "edge"
+        return replace(schedule, direction="adaptive", change_driven=True, balance=balance, persistent=True)
+    if large and not skewed and along_paths(program):
+        return replace(schedule, direction="push", change_driven=True, balance="warp", persistent=True)
     if large and not skewed and features >= policy.local_features and program.control.tolerance is not None:
         return schedule
     short = features <= policy.short_row or floats < policy.owned_floats
@@ -159,11 +163,24 @@ def measured_choice(
     )
 
 
-def pushes_paths(graph: GraphFacts, features: int, skewed: bool, policy: Policy) -> bool:
-    """Return whether extrema along paths are pushed on a GPU, and not pulled from all edges."""
-    if skewed:
-        return features < policy.local_features and graph.num_edges >= policy.pushed_edges
-    return graph.num_edges >= policy.large_graph
+def adapts(program: Program) -> bool:
+    """Return whether supersteps may push what changed or pull over all edges, and only vertices and edges change."""
+    whole = any(isinstance(stage, GraphReduce) for stage in program.stages)
+    return not whole and not program.names_vertices and not not_adaptive(program) and pushed_forms(program)
+
+
+def pushed_forms(program: Program) -> bool:
+    """Return whether all reductions have a form in which changes are pushed."""
+    forms = change_driven(program)
+    return bool(forms) and not isinstance(forms, str)
+
+
+def not_adaptive(program: Program) -> str:
+    """Return why a program cannot switch its direction from superstep to superstep; empty if it can."""
+    for stage in program.stages:
+        if isinstance(stage, EdgeUpdate) or any(space == "reverse" for space, _ in reads(stage)):
+            return f"direction=adaptive: {stage.name} reads or updates edges that change; give push or pull"
+    return ""
 
 
 def sums_matrices(program: Program) -> bool:

@@ -51,9 +51,9 @@ class OnyxSchedule(EdgeOptions):
     - ``rebuild``: as on the CPU; exact sums are also rebuilt while active sources have nearly all edges.
     - ``fold``: as on the CPU; a pull continues with the vertex steps if one owner has all in-edges (``balance=warp``).
     - ``direction``: a *push* adds to destinations atomically, 8 or 16 bytes at once if the GPU supports it (sm_90).
-      The default (None) is *pull*, but *push* for BFS and SSSP on many graphs of 1 to 33 million edges
-      (``engines.onyx.resolve.pushes_paths``). *adaptive* pushes what changed while few sources have moved. After a
-      superstep in which sources with at least ``dense_share`` of the edges have moved (by default a tenth), it pulls
+      The default (None) is chosen with ``change_driven`` for most graphs (``engines.onyx.resolve.measured_choice``),
+      else it is *pull*. *adaptive* pushes what changed while few sources have moved. After a superstep in which
+      sources with at least ``dense_share`` of the edges have moved (by default 0.3 for extrema, 0.1 for sums), it pulls
       over all edges, without atomic operations (:mod:`engines.onyx.cuda_adaptive`). The record has the direction of
       each superstep. Both orders of the edges are in memory. Programs without a form that pushes changes, and those
       whose edges change, are refused.

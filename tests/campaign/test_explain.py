@@ -60,7 +60,7 @@ def test_an_engine_that_cannot_run_it_says_why(command_here):
     ("device", "shown"),
     [
         ("cpu", (f"onyx (direction=adaptive): unsupported: {REFUSED}",)),
-        ("cuda", ("direction='adaptive'", "dense_share=0.1,", "_changes(Run* run", "_rebuilt(Run* run")),
+        ("cuda", ("direction='adaptive'", "dense_share=0.3,", "_changes(Run* run", "_rebuilt(Run* run")),
     ],
 )
 def test_a_direction_that_switches_by_itself_is_for_gpus(command_here, device, shown):

@@ -40,7 +40,7 @@ def test_answers_of_whole_runs(name, skewed, large, features, emulated, monkeypa
     lists = {"middle_edges": 2, "middle_share": 0.0, "fewest_owners": 1, "hub_edges": (6, 6)}
     sizes = {"short_row": 3, "owned_floats": 1 << 11, "skewed_degree": skewed, "large_graph": large}
     monkeypatch.setattr(
-        OnyxCudaEngine, "policy", replace(POLICY, measured_edges=1 << 25, pushed_edges=large, **lists, **sizes)
+        OnyxCudaEngine, "policy", replace(POLICY, measured_edges=1 << 25, adaptive_edges=large, **lists, **sizes)
     )
     monkeypatch.setitem(SCHEDULES, "default", ("onyx", {"block_size": THREADS}))
     algorithm = algorithms()[name]
@@ -48,8 +48,11 @@ def test_answers_of_whole_runs(name, skewed, large, features, emulated, monkeypa
     inputs = random_network(graph, features) if name == "belief_propagation" else algorithm.inputs(graph, features)
     engine, run = prepared("default", program, graph, features, emulated), ReferenceRun(program, graph, features)
     local = skewed == EVEN and large == LARGE and features > 3 and program.control.tolerance is not None
-    pushed = name in ("bfs", "sssp") and large == LARGE and (skewed == EVEN or features < 40)
-    assert engine.planned.schedule.change_driven is (local or pushed)
+    pushed = name in ("bfs", "sssp") and large == LARGE and skewed == EVEN
+    # The others read changing edges, or a value of the whole graph that changes.
+    adaptive = name not in ("belief_propagation", "pagerank", "hits") and large == LARGE and skewed == SKEWED
+    assert engine.planned.schedule.change_driven is (local or pushed or adaptive)
+    assert engine.planned.schedule.direction == ("push" if pushed else "adaptive" if adaptive else "pull")
     for one in (engine, run):
         one.reset(inputs)
         one.run(program.max_supersteps)
