@@ -21,7 +21,8 @@ def persist(draft: PlanDraft, choices: Choices) -> str:
     """Combine the launches of a draft in one kernel; return why they cannot be, or an empty text."""
     reason, setting = whole_grids(draft.launches), draft.setting
     if not reason:
-        at_once = threads_at_once(setting.program, setting.layout.features, choices.policy)
+        tracks = setting.tracking.change_driven
+        at_once = threads_at_once(setting.program, setting.layout.features, choices.policy, tracks=tracks)
         make_persistent(draft, "supersteps", at_once=at_once, pauses=choices.pauses)
     return reason
 
@@ -36,8 +37,12 @@ def whole_grids(launches: Sequence[Launch]) -> str:
     return ""
 
 
-def threads_at_once(program: Program, features: int, policy: Policy) -> int:
-    """Return the number of a persistent kernel's threads that must fit on a multiprocessor."""
+def threads_at_once(program: Program, features: int, policy: Policy, *, tracks: bool = False) -> int:
+    """Return the number of a persistent kernel's threads that must fit on a multiprocessor.
+
+    ``tracks``: changes are tracked.
+    """
     one, several, many = policy.threads_at_once
     large = sums_matrices(program) or any(isinstance(stage, EdgeUpdate) for stage in program.stages)
-    return many if large or features >= policy.long_row else several if features > 1 else one
+    long = policy.long_tracked_row if tracks else policy.long_row
+    return many if large or features >= long else several if features > 1 else one

@@ -102,6 +102,8 @@ class Policy:
     # updates of edges or sums of matrices. The most for which kernels of the built-in algorithms do not spill.
     threads_at_once: tuple[int, int, int] = (1024, 768, 512)
     long_row: int = 33  # features
+    # If changes are tracked: manifold ranking spilled 200 to 320 bytes with 9 to 32 features.
+    long_tracked_row: int = 9
 
     # Shares of the edges from which tracking costs more than it saves. With pauses, change-driven runs from cold starts
     # were 0.72 to 1.10 times as fast as full propagation, without pauses 0.48 to 0.99 (H200, 22 and 23 November 2026);

@@ -27,15 +27,30 @@ WAYS = {
     "pull edges": {"balance": "edge"},
     "pull": {"balance": "warp"},
     "push": {"direction": "push"},
+    "adaptive": {"direction": "adaptive", "balance": "edge"},
     "all edges": {"change_driven": False, "balance": "edge"},
 }
-ALGORITHMS = ("bfs", "pagerank", "label_propagation", "kcore", "multimodal", "belief_propagation", "als")
-TODAY = (("pagerank", "pull edges", 1),)
+ALGORITHMS = (
+    "bfs",
+    "sssp",
+    "components",
+    "manifold_ranking",
+    "pagerank",
+    "label_propagation",
+    "kcore",
+    "multimodal",
+    "belief_propagation",
+    "als",
+)
+TODAY = (("pagerank", "pull edges", 1), ("manifold_ranking", "adaptive", 32))
+# Steps of vertices with many edges are in the kernels too.
+LISTS = replace(DEFAULT, hub_edges=(6, 6), middle_edges=2, middle_share=0.0, fewest_owners=1)
 
 
 def planned(algorithm, features=1, **options):
     program, graph = problem(algorithm)
     engine = OnyxCudaEngine(OnyxSchedule(persistent=True, **options))
+    engine.policy = LISTS if options.get("direction") == "adaptive" else engine.policy
     return engine.plan(program, graph.facts, features)
 
 
