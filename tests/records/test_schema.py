@@ -146,7 +146,7 @@ PARTS = {
                "told": ""},
     "floor": floor_of(Work(bytes=[500], adds=0, wide=False, launches=1), _RATES),
     "transfers": {"visited_bytes": 8, "moved_bytes": {"read": 16}, "amplification": 2.0, "requests": {},
-                  "subgraphs": {}},
+                  "subgraphs": {}, "seconds": {"values": 0.5}, "data": {"useful": [8]}},
 }  # fmt: skip
 
 
