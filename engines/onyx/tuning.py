@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from harness.api import Device, Graph, Inputs, Operations, Program, RunStatistics
 
-_FIGURES = "onyx-plans-2"  # the number changes with the plans and with the way of timing them
+_FIGURES = "onyx-plans-3"  # the number changes with the plans and with the way of timing them
 _BUDGET_S = 10.0
 _TRIAL_S, _MOST_TRIALS = 0.1, 5  # a plan runs until it has taken this long; its shortest run counts
 _SHARE = 0.1  # of the seconds for all plans, for the supersteps of one run
@@ -38,10 +38,12 @@ Start = tuple["Inputs", "Mapping[str, NDArray[np.generic]] | None"]
 def plans(schedule: OnyxSchedule, kind: str) -> dict[str, OnyxSchedule]:
     """Return the schedules to try on a kind of device, by the options in which they differ.
 
-    Options that are given stay as they are.
+    Options that are given stay as they are. Plans that no program has are left out: on a GPU supersteps choose their
+    direction only in plans that follow changes.
     """
-    open_ = {
-        "direction": ("pull", "push") if schedule.direction is None else (schedule.direction,),
+    directions = ("pull", "push", "adaptive") if kind == "cuda" else ("pull", "push")
+    open_: dict[str, tuple[Any, ...]] = {
+        "direction": directions if schedule.direction is None else (schedule.direction,),
         "change_driven": (True, False) if schedule.change_driven is None else (schedule.change_driven,),
     }
     if kind == "cuda":
@@ -53,6 +55,8 @@ def plans(schedule: OnyxSchedule, kind: str) -> dict[str, OnyxSchedule]:
     found = {}
     for values in itertools.product(*open_.values()):
         options: dict[str, Any] = dict(zip(open_, values, strict=True))
+        if options["direction"] == "adaptive" and not options["change_driven"] and schedule.direction is None:
+            continue
         name = " ".join(f"{one}={str(options[one]).lower()}" for one in varied)
         found[name or "the only plan"] = replace(schedule, tune=None, tune_s=None, **options)
     return found

@@ -106,8 +106,9 @@ def test_open_options_are_varied_and_given_ones_kept(kind, options, names):
 
 def test_every_plan_of_a_gpu_is_tried():
     found = plans(OnyxSchedule(tune=True), "cuda")
-    assert len(found) == 16
-    assert len({(one.direction, one.change_driven, one.balance, one.persistent) for one in found.values()}) == 16
+    assert len(found) == 20
+    assert len({(one.direction, one.change_driven, one.balance, one.persistent) for one in found.values()}) == 20
+    assert all(one.change_driven for one in found.values() if one.direction == "adaptive")
 
 
 def test_the_fastest_plan_runs_from_the_start(tuned):
