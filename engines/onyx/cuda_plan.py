@@ -59,7 +59,10 @@ def plan(
     if reason:
         return No(f"persistent=true: {reason}")
     pausing = pausing_of(setting, resolved, policy) if choices.pauses else None
-    return planner.draft.finish(resolved, FOLDER, thresholds_of(resolved, policy), tracking_policy=pausing)
+    made = planner.draft.finish(resolved, FOLDER, thresholds_of(resolved, policy), tracking_policy=pausing)
+    if isinstance(made, No) and choices.adaptive and given.direction is None:  # as above: too many tracked reductions
+        return plan(program, replace(given, direction="pull", change_driven=False), facts, features, device, policy)
+    return made
 
 
 def makes_messages(schedule: OnyxSchedule, facts: GraphFacts, features: int, policy: Policy) -> bool:

@@ -10,8 +10,10 @@ from harness.algorithms.components import Components
 from harness.algorithms.pagerank import PageRank
 from harness.algorithms.sssp import SSSP
 from harness.graph import Graph
-from harness.language import Inputs, trace
+from harness.language import Inputs, minimum, trace
 from harness.lowering.first_senders import FirstSenders
+from tests.engines.problems import prepared
+from tests.engines.programs import traced
 
 
 def star(leaves=9):
@@ -53,3 +55,38 @@ def test_everything_is_sent_if_sums_are_kept_or_the_input_is_on_a_device():
     assert FirstSenders(trace(algorithm), graph, 1, keeps_extrema=False).of(inputs) is None
     elsewhere = Inputs({name: memoryview(one) for name, one in inputs.properties.items()})
     assert FirstSenders(trace(algorithm), graph, 1, keeps_extrema=True).of(elsewhere) is None
+
+
+def paths(p, _):
+    """Find the shortest paths whose lengths are an input of edges."""
+    p.vertex("source")
+    p.edge("length")
+    p.vertex("x", start="source")
+    p.over_edges(into="y", reduce="min")(lambda src, edge: src.x + edge.length)
+    p.over_vertices(lambda v: {"x": minimum(v.x, v.y)})
+    p.until_settled(at_most=100)
+    p.output("x", bound=0.0)
+
+
+@pytest.mark.parametrize(("length", "known"), [(2.0, True), (-3.0, True), (np.inf, False), (-np.inf, False)])
+def test_infinite_lengths_may_make_unreached_vertices_send(length, known):
+    """Infinity minus infinity is not a number, which is sent."""
+    graph = star()
+    senders = FirstSenders(traced(paths, "paths"), graph, 1, keeps_extrema=True)
+    source = np.full(graph.num_vertices, np.inf, np.float32)
+    source[1] = 0
+    given = np.ones(graph.num_edges, np.float32)
+    assert senders.of(Inputs({"source": source, "length": given})) is not None
+    other = given.copy()
+    other[3] = length
+    assert (senders.of(Inputs({"source": source, "length": other})) is not None) == known
+
+
+@pytest.mark.parametrize(
+    ("engine", "options"), [("onyx", {"direction": "push", "change_driven": True}), ("gunrock", {}), ("emogi", {})]
+)
+def test_a_graph_without_vertices_settles(engine, options):
+    graph = Graph.from_edges([], [], num_vertices=0, name="nothing")
+    made = prepared(engine, options, traced(paths, "paths"), graph, 1)
+    made.reset(Inputs({"source": np.zeros(0, np.float32), "length": np.zeros(0, np.float32)}))
+    assert made.run(10).settled
