@@ -56,7 +56,7 @@ def _digests(arrays: Mapping[str, NDArray[np.generic]]) -> dict[str, tuple[str, 
     """Return the digests of the parts of each array; a long array is hashed on several threads."""
     parts = {
         (name, first): array[first : first + rows]
-        for name, array in arrays.items()
+        for name, array in zip(arrays, map(np.atleast_1d, arrays.values()), strict=True)
         for rows in [max(1, PART // max(1, array[:1].nbytes))]
         for first in range(0, max(1, len(array)), rows)
     }

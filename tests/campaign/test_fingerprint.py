@@ -18,7 +18,7 @@ from harness.language.warm import WarmStart
 @pytest.fixture
 def problem():
     """Return the fingerprint's inputs for a problem with a warm start."""
-    inputs = Inputs({"x0": np.ones(3, np.float32)}, {"alpha": 0.5})
+    inputs = Inputs({"x0": np.ones(3, np.float32), "total": np.array(2, np.float32)}, {"alpha": 0.5})
     graph = Graph.from_edges([0, 1], [1, 2], num_vertices=3, name="chain", weights=np.ones(2, np.float32))
     return SimpleNamespace(inputs=inputs, graph=graph, start=WarmStart("warm", {"x": np.zeros(3, np.float32)}))
 
@@ -29,6 +29,7 @@ def add_one(array):
 
 
 WRITES = {
+    "input total": lambda problem: add_one(problem.inputs.properties["total"]),
     "input x0": lambda problem: add_one(problem.inputs.properties["x0"]),
     "state x": lambda problem: add_one(problem.start.state["x"]),
     "parameter alpha": lambda problem: problem.inputs.parameters.update(alpha=0.25),
