@@ -60,7 +60,7 @@ def plan(
         return No(f"persistent=true: {reason}")
     pausing = pausing_of(setting, resolved, policy) if choices.pauses else None
     made = planner.draft.finish(resolved, FOLDER, thresholds_of(resolved, policy), tracking_policy=pausing)
-    if isinstance(made, No) and choices.adaptive and given.direction is None:  # as above: too many tracked reductions
+    if isinstance(made, No) and choices.adaptive and given.direction is None:  # a default, too: more than is tracked
         return plan(program, replace(given, direction="pull", change_driven=False), facts, features, device, policy)
     return made
 
@@ -159,10 +159,10 @@ class OnyxPlanner:
         most: Literal["some"] | None = "some" if either else None  # they usually process all edges
         if self.choices.adaptive:
             self._plan_owners(RebuildingPulls(kernels, either=either), group, ())
-        for stage in () if self.choices.adaptive else group.edge_stages:
-            cleared = kernels.clear(stage, unless=f"run->over(){rebuilding}", either=either)
-            self.draft.add(cleared, Over.VERTICES, most=most)
-        if not self.choices.adaptive:
+        else:
+            for stage in group.edge_stages:
+                cleared = kernels.clear(stage, unless=f"run->over(){rebuilding}", either=either)
+                self.draft.add(cleared, Over.VERTICES, most=most)
             self.draft.add(kernels.scatter(group, either=either), over, lanes, most=most)
         if tracked:
             summed = [stage for stage in group.edge_stages if kernels.sums_changes(stage)]

@@ -164,15 +164,11 @@ def measured_choice(
 
 
 def adapts(program: Program) -> bool:
-    """Return whether supersteps may push what changed or pull over all edges, and only vertices and edges change."""
-    whole = any(isinstance(stage, GraphReduce) for stage in program.stages)
-    return not whole and not program.names_vertices and not not_adaptive(program) and pushed_forms(program)
-
-
-def pushed_forms(program: Program) -> bool:
-    """Return whether all reductions have a form in which changes are pushed."""
+    """Return whether supersteps may push or pull, and no value changes that every vertex of the graph reads."""
+    if program.names_vertices or any(isinstance(stage, GraphReduce) for stage in program.stages):
+        return False
     forms = change_driven(program)
-    return bool(forms) and not isinstance(forms, str)
+    return bool(forms) and not isinstance(forms, str) and not not_adaptive(program)
 
 
 def not_adaptive(program: Program) -> str:
