@@ -33,8 +33,12 @@ from harness.report.transfers import transfer_rows, transfer_table
 from harness.report.warm import NOTE, warm_rows, warm_table
 
 FIGURES, PAPERS = "figures", "papers"
-_PLACE = re.compile(r"(?P<begin><!-- sweep: (?P<name>[\w.-]+) -->\n).*?(?P<end><!-- end of sweep -->)", re.DOTALL)
-_PAPER = re.compile(r"(?P<begin><!-- paper: (?P<name>[\w.-]+) -->\n).*?(?P<end><!-- end of paper -->)", re.DOTALL)
+_BEGIN = re.compile(r"<!-- (?:sweep|paper): [^>]*-->")
+_BETWEEN = rf"(?:(?!{_BEGIN.pattern}).)*?"  # no other place begins before the end
+_PLACE, _PAPER = (
+    re.compile(rf"(?P<begin><!-- {kind}: (?P<name>[\w.-]+) -->\n){_BETWEEN}(?P<end><!-- end of {kind} -->)", re.DOTALL)
+    for kind in ("sweep", "paper")
+)
 _UNPUBLISHED = "*No records of this sweep are published.*"
 _NAMED = 3  # algorithms and engines of a failure
 
@@ -75,7 +79,14 @@ def render_pages(docs: Path) -> list[Path]:
 
 
 def rendered(page: str, figures: Path) -> str:
-    """Return the text of a page with the tables of the published sweeps, and of the papers, that it names."""
+    """Return the text of a page with the tables of the published sweeps, and of the papers, that it names.
+
+    Raises ValueError if a comment that begins a place has no comment that ends it before the next place.
+    """
+    places = [place["begin"].strip() for pattern in (_PLACE, _PAPER) for place in pattern.finditer(page)]
+    if missing := Counter(_BEGIN.findall(page)) - Counter(places):
+        begin = next(iter(missing))
+        raise ValueError(f"the place {begin} of the page does not end: write <!-- end of sweep (or paper) -->")
 
     def tables(place: re.Match[str]) -> str:
         path = figures / f"{place['name']}.parquet"

@@ -112,6 +112,12 @@ def test_a_sweep_without_records_shows_no_figures(tmp_path):
     assert "*No records of this sweep are published.*" in rendered(PAGE, tmp_path)
 
 
+@pytest.mark.parametrize("end", ["", "<!-- end of the sweep -->\n"])
+def test_a_place_that_does_not_end_is_refused_and_nothing_after_it_is_lost(tmp_path, end):
+    with pytest.raises(ValueError, match="<!-- sweep: first --> of the page does not end"):
+        rendered(f"<!-- sweep: first -->\n{end}text\n\n{PAGE}", tmp_path)
+
+
 def test_other_files_are_refused_by_name(tmp_path, capsys):
     path = tmp_path / "demo.parquet"
     path.write_text("no Parquet")
