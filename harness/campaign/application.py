@@ -38,7 +38,8 @@ onyx-harness explain algorithm=pagerank graph=rmat features=8
 onyx-harness explain algorithm=label_propagation graph=digits device=cuda    (no GPU needed)
 
 onyx-harness list shows the names, onyx-harness describe NAME the options of one, onyx-harness --help every key, and
-onyx-harness doctor what this machine has. onyx-harness bisect finds the commit that made a cell slower."""
+onyx-harness doctor what this machine has. onyx-harness bisect finds the commit that made a
+cell slower, and onyx-harness degrees shows which share of a graph's edges small vertices have."""
 LIST_HELP = """\
 onyx-harness list [engines] [algorithms] [graphs] [presets] [keys]
 
