@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from harness.graph.generators import grid, rmat
-from tests.benchmarks import second_thread, side_by_side
+from harness.graph.generators import grid
+from tests.benchmarks import second_thread
 from tests.benchmarks.one_renderer import __main__ as one_renderer
 
 
@@ -16,20 +16,6 @@ def printed(command, arguments, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", [command.__name__, *arguments])
     command.main()
     return capsys.readouterr().out.splitlines()
-
-
-@pytest.mark.full
-def test_engines_are_measured_side_by_side(capsys, monkeypatch):
-    small = rmat(8)
-    monkeypatch.setattr(side_by_side, "rmat", lambda: small)
-    monkeypatch.setattr(side_by_side, "FEATURES", (4,))
-    lines = printed(side_by_side, [], capsys, monkeypatch)
-    [products] = [line.split() for line in lines if line.startswith("   4 ")]
-    assert len(products) == 6
-    for name in ("scipy", "onyx", "gunrock", "tigr", "simdx", "onyx change_driven=False"):
-        rows = [line for line in lines if line.startswith(f"    {name}  ")]
-        assert len(rows) == len(side_by_side.WHOLE_RUNS)
-        assert all(row.endswith("x") for row in rows)
 
 
 def test_the_parts_of_a_second_thread_are_measured(capsys, monkeypatch):

@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.algorithms.label_propagation import LabelPropagation
-from harness.algorithms.pagerank import PageRank
 from harness.contract import Device, Engine, Phases, schedule_from_options
 from harness.graph import Graph, open_graph
 from harness.graph.generators import grid
@@ -54,12 +52,6 @@ def rmat(scale: int = 18) -> Graph:
     graph = open_graph("harness.graph.catalogue:rmat", {"scale": scale, "edge_factor": 16, "seed": 1})
     weights = np.random.default_rng(0).random(graph.num_edges, np.float32) + np.float32(0.1)
     return graph.with_weights(weights)
-
-
-WHOLE_RUNS: dict[str, Algorithm] = {
-    "label_propagation": LabelPropagation(seeds="random"),
-    "pagerank": PageRank(),
-}
 
 
 @cache
