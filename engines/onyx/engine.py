@@ -9,6 +9,11 @@ from harness.api import PerDevice
 if TYPE_CHECKING:
     from engines.onyx.schedule import OnyxSchedule
 
+_HOOKING = {
+    "cpu": "engines.onyx.cpu_hooking:HookingCpuEngine",
+    "cuda": "engines.onyx.cuda_hooking:HookingCudaEngine",
+}
+
 
 class OnyxEngine(PerDevice):
     """Feature-aware, change-driven, folded (thesis ch. 4-6); see :class:`OnyxSchedule` for its options."""
@@ -21,7 +26,10 @@ class OnyxEngine(PerDevice):
     def __init__(self, schedule: OnyxSchedule) -> None:
         super().__init__(schedule)
         self.tunes = bool(schedule.tune)
+        self.stepwise = not schedule.hooking
 
     def class_for(self, kind: str) -> str:
         """Return the engine class for a kind of device; with ``tune``, that of an engine that chooses its plan."""
+        if self.schedule.hooking:
+            return _HOOKING[kind]
         return "engines.onyx.tuning:TunedEngine" if self.tunes else super().class_for(kind)

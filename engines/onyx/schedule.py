@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
 from harness.api import EdgeOptions, ScheduleError, option
@@ -78,6 +78,10 @@ class OnyxSchedule(EdgeOptions):
     ``pipeline``, ``balance``, ``vector_width``, ``block_size`` and ``persistent`` do not apply on the CPU and are
     refused there unless None. ``engines.onyx.resolve`` fills in every other option that is None.
 
+    ``hooking``: find components by hooking and pointer jumping instead of supersteps (:mod:`engines.onyx.hooking`), for
+    programs that only pass the least or largest value on, on graphs in which every edge has a reverse edge. Options of
+    supersteps are refused with it.
+
     ``tune``: choose ``direction``, ``change_driven`` and, on a GPU, ``balance`` and ``persistent`` by timing a few
     plans on the real problem at the first reset (:mod:`engines.onyx.tuning`). After ``tune_s`` seconds no further
     plan is tried. Options that are given are kept. The record has the times of the plans as ``tried``, which cannot be
@@ -110,6 +114,9 @@ class OnyxSchedule(EdgeOptions):
     block_size: int | None = option(None, "GPU: threads of a block (null: the default)", values=(32, 64, 128, 256, 512))
     persistent: bool | None = option(None, "GPU: one launch runs all supersteps (null: the default)")
 
+    hooking: bool | None = option(
+        None, "components by hooking and pointer jumping, without supersteps (null: false)"
+    )  # fmt: skip
     tune: bool | None = option(
         None, "choose direction, change_driven and, on a GPU, balance and persistent by timing (null: false)"
     )
@@ -120,10 +127,20 @@ class OnyxSchedule(EdgeOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("change_driven", "tune"):
+        for name in ("change_driven", "hooking", "tune"):
             if not isinstance(getattr(self, name), bool | None):
                 raise ScheduleError(f"schedule option {name} is true, false or null, not {getattr(self, name)!r}")
         if self.tried is not None:
             raise ScheduleError("schedule option tried is set by tune=true; leave it unset")
         if self.tune_s is not None and not self.tune:
             raise ScheduleError("schedule option tune_s has no meaning without tune=true; leave it unset")
+        if self.hooking:
+            self._without_supersteps()
+
+    def _without_supersteps(self) -> None:
+        """Raise ScheduleError if an option of supersteps is given."""
+        default = type(self)()
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name != "hooking" and value != getattr(default, field.name):
+                raise ScheduleError(f"hooking=true has no supersteps, and {field.name}={value!r} no meaning; omit it")

@@ -15,7 +15,7 @@ from harness.lowering.cpu.executor import CpuExecutor
 from harness.lowering.cpu.flags import every_vertex, flagged_loop, raised
 from harness.lowering.cpu.hubs import HUB_ARGUMENTS, HubRuns, Hubs, push_template, sum_hubs_in_runs
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
-from harness.lowering.cpu.locks import try_lock, unlock
+from harness.lowering.cpu.locks import exchange_if, publish, published, try_lock, unlock
 from harness.lowering.cpu.parallel_for import launch
 from harness.lowering.cpu.partition import owned_edges, owner_bounds
 from harness.lowering.cpu.passes import plan_count, plan_graph, plan_named, plan_vertices
@@ -71,6 +71,7 @@ __all__ = [
     "change_prefix",
     "composed_writes",
     "every_vertex",
+    "exchange_if",
     "fill_kernel",
     "flagged_batches",
     "flagged_loop",
@@ -84,6 +85,8 @@ __all__ = [
     "plan_sent_edges",
     "plan_update",
     "plan_vertices",
+    "publish",
+    "published",
     "push_template",
     "raised",
     "recomputation_only",

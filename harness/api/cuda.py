@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from harness.contract import Transfers
 from harness.device.compilation import compiled
-from harness.device.cuda import architecture, blocks_of_multiprocessor, open_device, registers_of
+from harness.device.cuda import architecture, blocks_of_multiprocessor, open_device, registers_of, require_memory
 from harness.device.host_memory import PinnedMemory, on_host
 from harness.facts import Degrees
 from harness.language.analysis import Delta, steps_folded
 from harness.language.criterion import PROPAGATED_SHARE, TEST_EVERY
 from harness.language.integer_ranges import whole_ranges
 from harness.language.program import IDENTITY, VertexReduce
-from harness.lowering.cuda.buffers import CudaBuffer, flips_of, table, work
+from harness.lowering.cuda.buffers import CudaBuffer, flips_of, of_structure, table, work
 from harness.lowering.cuda.cached_edges import Prefixed
 from harness.lowering.cuda.calls import Call, Replay
 from harness.lowering.cuda.change_sums import collect_change, collect_kernel
@@ -117,6 +117,7 @@ __all__ = [
     "make_persistent",
     "name_of_test",
     "named_apart",
+    "of_structure",
     "on_host",
     "open_device",
     "places",
@@ -124,6 +125,7 @@ __all__ = [
     "reduce_at_named",
     "refusal",
     "registers_of",
+    "require_memory",
     "steps_folded",
     "store_sent",
     "summand",

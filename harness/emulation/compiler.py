@@ -35,7 +35,7 @@ COUNTING = (
     *(("-mno-red-zone",) if platform.machine() == "x86_64" else ()),  # statements in assembly language call functions
 )  # fmt: skip
 RACING = (*PLAIN, "-DRACES", "-fsanitize=thread", "--param=tsan-distinguish-volatile=1")
-KERNEL = re.compile(r'^extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\((.*)\)$', re.MULTILINE)
+KERNEL = re.compile(r'^extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(([^()]*)\)$', re.MULTILINE)
 DYNAMIC_SHARED = re.compile(r"extern __shared__ (\w+) (\w+)\[\];")
 UNROLL = re.compile(r'_Pragma\("unroll ?([^"]*)"\)')
 INSTRUCTION = re.compile(r'asm(?: volatile)?\("([\w.]+) [^"]*"\s*:([^;]*)\);')

@@ -69,7 +69,7 @@ OTHERS = {  # a preset: its device, and its number of cells with all engines ins
     "memory_counters": ("cuda", 27),
     "onyx_warm": ("cpu", 10),
     "cpu_features": ("cpu", 10),
-    "cpu_peers": ("cpu", 70),
+    "cpu_peers": ("cpu", 80),
     "default_choice": ("cpu", 300),
     "onyx_persistent": ("cuda", 36),
     "emogi_figure_4": ("cpu", 10),

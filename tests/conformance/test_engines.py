@@ -73,7 +73,7 @@ def test_an_engine_is_described_and_releases_everything(engine, conforms):
     assert OUT_OF_MEMORY in conforms(engine, "-k", "test_specification or test_release")
 
 
-@pytest.mark.parametrize("engine", SOLVERS)
+@pytest.mark.parametrize("engine", [*SOLVERS, pytest.param("onyx hooking=true", marks=pytest.mark.full)])
 def test_an_engine_that_solves_the_whole_problem_keeps_the_protocol(engine, conforms):
     conforms(engine, "-k", "test_specification or (test_protocol and not repeat)")
 

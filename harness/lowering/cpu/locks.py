@@ -79,6 +79,18 @@ def publish(typingctx: Any, numbers: NumbaType, index: NumbaType, number: NumbaT
 
 
 @intrinsic
+def exchange_if(typingctx: Any, numbers: NumbaType, index: NumbaType, old: NumbaType, new: NumbaType) -> Typed:
+    """Set ``numbers[index]`` to ``new`` if it is ``old``; return whether it was. No other thread writes in between."""
+    _check("exchange_if", numbers, index)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        pointer = address(context, builder, sig, args)
+        return builder.extract_value(builder.cmpxchg(pointer, args[2], args[3], "acq_rel", "acquire"), 1)
+
+    return types.boolean(numbers, index, types.int32, types.int32), codegen
+
+
+@intrinsic
 def give_way(typingctx: Any) -> Typed:
     """Let the system run other threads first."""
 
