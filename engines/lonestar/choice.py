@@ -29,8 +29,8 @@ def candidates(program: Program, schedule: LonestarSchedule, graph: GraphFacts) 
     serial = any(step.conflicts == "serial" for step in steps)
     found = []
     for order in orders():
-        asked = replace(schedule, order=order)
-        if not asked.refusal(given=given, serial=serial) and (graph.bipartite is not None or not asked.of_sides):
+        variant = replace(schedule, order=order)
+        if not variant.refusal(given=given, serial=serial) and (graph.bipartite is not None or not variant.of_sides):
             found.append(order)
     return found
 

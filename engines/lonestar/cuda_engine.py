@@ -186,5 +186,5 @@ class LonestarCudaEngine(CudaEngine):
     def explain(self) -> str:
         """Return the estimates of ``order=auto``, the schedule, the kernels, the source, and the passes after a run."""
         passes = self._executor.passes if isinstance(self._executor, LonestarExecutor) else {}
-        told = [f"passes of {step}: {count:,} in the last superstep" for step, count in passes.items()]
-        return "\n\n".join([*([self._estimates] if self._estimates else []), super().explain(), *told])
+        passes_text = [f"passes of {step}: {count:,} in the last superstep" for step, count in passes.items()]
+        return "\n\n".join([*([self._estimates] if self._estimates else []), super().explain(), *passes_text])
