@@ -104,9 +104,9 @@ def tell_accuracy(
     with engine.use.alone(), phases("accuracy"):
         bystanders = Bystanders()
         at_stop = distance(problem, target, values)
-        told, timed = accuracy_of(engine, problem, target, timing, at_stop, cell.measure)
+        fields, timed = accuracy_of(engine, problem, target, timing, at_stop, cell.measure)
         others = bystanders.cores()
-    report.tell(accuracy=told)
+    report.tell(accuracy=fields)
     if timed is None:
         return []
     spare = spare_cores(cell.device)
@@ -121,14 +121,14 @@ def accuracy_of(
     ``timing``, ``at_stop``: the runs to the engine's own stop, and the distance of their answer.
     """
     last = len(timing.statistics.supersteps)
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "superstep": None, "tolerance": None, "error": at_stop.error, "error_before": math.nan, "bound": at_stop.bound,
         "against": target.method, "solve": None,
     }  # fmt: skip
     if not engine.stepwise:
-        return _by_tolerance(engine, problem, target, timing, at_stop, measure, told)
+        return _by_tolerance(engine, problem, target, timing, at_stop, measure, fields)
     if not at_stop.within or _RUNS * timing.interval.median > measure.cap_s:
-        return told, None
+        return fields, None
 
     def probe(supersteps: int) -> Distance:
         reset(engine, problem.inputs)
@@ -142,23 +142,23 @@ def accuracy_of(
         earlier = measure_engine(engine, problem.inputs, found.superstep, measure, Phases())
         timed = distance(problem, target, answer_of(engine, problem.program.outputs))
         if timed.error > _SCATTER * timed.bound:
-            return told | {"error": timed.error}, None
+            return fields | {"error": timed.error}, None
         if earlier.interval.low <= timing.interval.high:  # else other work disturbed these runs: a part of a run takes
             timing = earlier  # no longer than the run
     before = math.nan if found.before is None else found.before.error
-    told |= {"superstep": found.superstep, "error": found.at.error, "error_before": before, "solve": timing.plain()}
-    return told, timing
+    fields |= {"superstep": found.superstep, "error": found.at.error, "error_before": before, "solve": timing.plain()}
+    return fields, timing
 
 
 def _by_tolerance(
     engine: Engine, problem: Problem, target: Answer, timing: Timing, at_stop: Distance, measure: Measure,
-    told: dict[str, Any],
+    fields: dict[str, Any],
 ) -> tuple[dict[str, Any], Timing | None]:  # fmt: skip
     """Return what :func:`accuracy_of` returns, for an engine that solves the whole problem to a tolerance."""
     name = str(problem.program.control.tolerance)
     given = {**problem.program.parameters, **problem.inputs.parameters}
     if not at_stop.within or _RUNS * timing.interval.median > measure.cap_s:
-        return told, None
+        return fields, None
 
     def with_factor(factor: float) -> Inputs:
         return replace(problem.inputs, parameters={**given, name: factor * given[name]})
@@ -178,7 +178,7 @@ def _by_tolerance(
             factor, at = 1.0, at_stop
     before = math.nan if beyond is None else beyond.error
     found = {"tolerance": factor * given[name], "error": at.error, "error_before": before, "solve": timing.plain()}
-    return told | found, timing
+    return fields | found, timing
 
 
 def loosest_within(probe: Callable[[float], Distance], at_one: Distance) -> tuple[float, Distance, Distance | None]:

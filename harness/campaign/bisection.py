@@ -76,9 +76,9 @@ class Commits:
         turns: dict[str, list[Path]] = {good: [], commit: []}
         for turn in range(self.request.turns):
             for one in (good, commit):
-                told = self._measure(one, place / f"{one[:12]}-{turn}")
-                if told:
-                    return told
+                failure = self._measure(one, place / f"{one[:12]}-{turn}")
+                if failure:
+                    return failure
                 turns[one].append(place / f"{one[:12]}-{turn}")
         try:
             (before, _), (after, _) = read_turns(turns[good]), read_turns(turns[commit])

@@ -340,15 +340,17 @@ def _warm(section: Mapping[str, Any]) -> Warm | None:
     return warm
 
 
-def _memory(asked: Any, device: Device) -> str:
+def _memory(requested: Any, device: Device) -> str:
     """Return how memory transactions are counted. Raises CampaignError."""
-    if asked not in MEMORY:
-        raise CampaignError(f"memory is {asked!r}{closest(str(asked), MEMORY)} (there are: {', '.join(MEMORY)})")
-    if asked == "counters" and device.kind != "cuda":
+    if requested not in MEMORY:
+        raise CampaignError(
+            f"memory is {requested!r}{closest(str(requested), MEMORY)} (there are: {', '.join(MEMORY)})"
+        )
+    if requested == "counters" and device.kind != "cuda":
         raise CampaignError(
             "memory=counters reads a GPU's counters: set device=cuda, or use memory=model on any device"
         )
-    return str(asked)
+    return str(requested)
 
 
 def _limits(section: Mapping[str, Any]) -> Limits:

@@ -25,8 +25,8 @@ def times_throttled() -> int:
     times = 0
     for path in (*_files("", "cpu.stat"), *_files("cpu", "cpu.stat")):
         with contextlib.suppress(OSError, ValueError):
-            told = dict(line.split() for line in path.read_text().splitlines())
-            times += int(told.get("nr_throttled", 0))
+            counters = dict(line.split() for line in path.read_text().splitlines())
+            times += int(counters.get("nr_throttled", 0))
     return times
 
 

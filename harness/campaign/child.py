@@ -319,13 +319,13 @@ def _values(
             by_superstep = {} if ordered is not None else metrics_by_superstep(engine, problem)
     _tell_schedule(engine, problem, report, folder)  # again: some options are chosen by timing the first runs
     settled = timing.statistics.settled
-    told = settled if problem.program.control.settles else None  # a fixed number of supersteps does not settle
+    reported = settled if problem.program.control.settles else None  # a fixed number of supersteps does not settle
     caveats = marks_of(
         timing, cell.measure, others, spare_cores=spare_cores(cell.device), throttled=bystanders.throttled()
     )
     marks = [*caveats, *gpu_marks(gpu)]
     report.tell(
-        solve=timing.plain(), settled=told, supersteps=timing.supersteps(), others=others, gpu=gpu, marks=marks
+        solve=timing.plain(), settled=reported, supersteps=timing.supersteps(), others=others, gpu=gpu, marks=marks
     )  # fmt: skip
     steps = len(timing.statistics.supersteps) if engine.stepwise else None
     lost = None if ordered is None else ordered.lost
@@ -354,8 +354,8 @@ def _count_memory(
 
     report.stage("memory")
     with phases("memory"), keeping(report):
-        told = memory_of(spec, cell, problem, report, phases, folder)
-    report.tell(memory=told)
+        transactions = memory_of(spec, cell, problem, report, phases, folder)
+    report.tell(memory=transactions)
 
 
 def _end_with(arguments: list[str]) -> NoReturn:

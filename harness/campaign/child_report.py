@@ -124,7 +124,7 @@ def parse_report(file: BinaryIO) -> tuple[dict[str, Any], bool]:
 
 
 def _fields(line: bytes) -> dict[str, Any]:
-    told = json.loads(line)
-    if not isinstance(told, dict):
-        raise ValueError(f"{told!r} is not an object")
-    return told
+    fields = json.loads(line)
+    if not isinstance(fields, dict):
+        raise ValueError(f"{fields!r} is not an object")
+    return fields

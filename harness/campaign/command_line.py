@@ -77,5 +77,5 @@ def _check(override: Override, text: str) -> None:
 def _cause(error: HydraException) -> str:
     """Return the parser's message without its exception name, the repeated text, and links."""
     lines = str(error).splitlines()
-    told = next((line for line in lines if " at " in line or "token" in line), lines[0])
-    return re.sub(r"^\w+Exception: ", "", told).strip()
+    cause = next((line for line in lines if " at " in line or "token" in line), lines[0])
+    return re.sub(r"^\w+Exception: ", "", cause).strip()

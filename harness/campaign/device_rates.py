@@ -100,7 +100,7 @@ def _measured(device: Device, child_environment: Mapping[str, str]) -> Rates | N
         try:
             return msgspec.json.decode(made.read_bytes(), type=Rates)
         except (OSError, msgspec.MsgspecError) as error:
-            told = output.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
-            reason = told or (error if made.exists() else f"exit status {ending.status}")
+            last_line = output.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
+            reason = last_line or (error if made.exists() else f"exit status {ending.status}")
             logger.warning("the rates of the %s are unknown, and so are floors of times: %s", device.kind, reason)
             return None

@@ -104,22 +104,22 @@ def _failed(reason: str) -> dict[str, dict[str, Any]]:
 
 
 def _machine() -> Iterator[Finding]:
-    told = environment()
-    yield Finding("harness", f"{__version__}, commit {told['commit'] or 'unknown'}, in {Path(__file__).parents[2]}")
+    facts = environment()
+    yield Finding("harness", f"{__version__}, commit {facts['commit'] or 'unknown'}, in {Path(__file__).parents[2]}")
     yield _python()
     system = platform.system()
-    yield Finding("system", told["system"], "ok" if system == "Linux" else "problem",
+    yield Finding("system", facts["system"], "ok" if system == "Linux" else "problem",
                   "" if system == "Linux" else "use Linux, for example in a container or in WSL 2")  # fmt: skip
-    yield Finding("processor", f"{told['cpu']}; {told['usable_cores']} of {told['cores']} cores usable")
+    yield Finding("processor", f"{facts['cpu']}; {facts['usable_cores']} of {facts['cores']} cores usable")
     load = os.getloadavg()[0]
     if load > _BUSY:
         yield Finding("load", f"{load:.1f} cores busy: times will be marked as busy", "optional",
                       "end other work before a comparison")  # fmt: skip
-    if told["governor"] not in (None, "performance"):
-        yield Finding("clock", f"frequency governor {told['governor']}: clocks vary", "optional",
+    if facts["governor"] not in (None, "performance"):
+        yield Finding("clock", f"frequency governor {facts['governor']}: clocks vary", "optional",
                       "sudo cpupower frequency-set -g performance")  # fmt: skip
     available = psutil.virtual_memory().available
-    yield Finding("memory", f"{told['memory'] / _GB:.1f} GB, {min(available, told['memory']) / _GB:.1f} GB available")
+    yield Finding("memory", f"{facts['memory'] / _GB:.1f} GB, {min(available, facts['memory']) / _GB:.1f} GB available")
 
 
 def _python() -> Finding:

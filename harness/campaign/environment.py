@@ -49,8 +49,8 @@ def environment_key() -> str:
 
     Commit and host name are excluded; the host name of a container changes each time.
     """
-    told = {name: value for name, value in environment().items() if name not in _NO_PART_OF_THE_KEY}
-    return hashlib.sha256(repr(sorted(told.items())).encode()).hexdigest()[:16]
+    facts = {name: value for name, value in environment().items() if name not in _NO_PART_OF_THE_KEY}
+    return hashlib.sha256(repr(sorted(facts.items())).encode()).hexdigest()[:16]
 
 
 class Bystanders:
@@ -72,8 +72,8 @@ class Bystanders:
 
 def _busy_seconds() -> float:
     """Return the non-idle seconds of all cores, including those stolen by the host of a virtual machine."""
-    told = psutil.cpu_times()
-    return sum(getattr(told, kind, 0.0) for kind in ("user", "nice", "system", "irq", "softirq", "steal"))
+    times = psutil.cpu_times()
+    return sum(getattr(times, kind, 0.0) for kind in ("user", "nice", "system", "irq", "softirq", "steal"))
 
 
 def memory_total() -> int:

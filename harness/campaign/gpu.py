@@ -35,7 +35,7 @@ def gpu_facts(index: int, resting: int = 0) -> Gpu | None:
         if opened is None:
             return None
         nvml, gpu = opened
-        asked: dict[str, Callable[[], Any]] = {
+        queries: dict[str, Callable[[], Any]] = {
             "name": lambda: str(nvml.nvmlDeviceGetName(gpu)),
             "uuid": lambda: str(nvml.nvmlDeviceGetUUID(gpu)),
             "memory": lambda: int(nvml.nvmlDeviceGetMemoryInfo(gpu).total),
@@ -52,11 +52,11 @@ def gpu_facts(index: int, resting: int = 0) -> Gpu | None:
             # counted.
             "others": lambda: max(0, len(nvml.nvmlDeviceGetComputeRunningProcesses(gpu)) - 1 - resting),
         }
-        told: dict[str, Any] = {}
-        for name, ask in asked.items():
+        facts: dict[str, Any] = {}
+        for name, ask in queries.items():
             with contextlib.suppress(nvml.NVMLError):
-                told[name] = ask()
-        return cast(Gpu, told)
+                facts[name] = ask()
+        return cast(Gpu, facts)
 
 
 def gpu_marks(facts: Gpu | None) -> list[Mark]:

@@ -141,16 +141,16 @@ def _keep(
     try:
         _write(assignment, work, made, fields, started, ending)
     except (RecordError, TypeError) as error:
-        told = _damaged({"stage": str(fields.get("stage", "start"))}, f"wrote an invalid record: {error}")
-        _write(assignment, work, made, told, started, ending)
+        damaged = _damaged({"stage": str(fields.get("stage", "start"))}, f"wrote an invalid record: {error}")
+        _write(assignment, work, made, damaged, started, ending)
     replace_folder(made, assignment.folder, work.aside)
 
 
 def _damaged(fields: dict[str, Any], damage: str) -> dict[str, Any]:
     """Return the fields of a cell that damaged its work folder, which is its outcome unless its process was ended."""
     reason = f"the engine, or another plugin, {damage}"
-    told = fields.get("outcome")
-    if told in (Outcome.CRASHED, Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.INTERRUPTED):
+    outcome = fields.get("outcome")
+    if outcome in (Outcome.CRASHED, Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.INTERRUPTED):
         return fields | {"reason": f"{fields.get('reason', '')}; {reason}"}
     return fields | {"outcome": Outcome.ENGINE_ERROR, "reason": reason}
 
@@ -232,7 +232,7 @@ def _write(
     ending: Ending,
 ) -> None:
     cell = assignment.cell
-    told = {name: value for name, value in fields.items() if name not in _BETWEEN_US}
+    reported = {name: value for name, value in fields.items() if name not in _BETWEEN_US}
     plain = cell.plain()
     config = {name: value for name, value in plain.items() if name not in ("labels", "sources", "graph_sources")}
     seeds = {
@@ -243,7 +243,7 @@ def _write(
     failed = fields["outcome"] != Outcome.OK
     record = (
         _EMPTY
-        | told
+        | reported
         | {
             "schema": SCHEMA_VERSION,
             "sweep": assignment.sweep,

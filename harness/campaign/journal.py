@@ -34,8 +34,8 @@ class Journal:
     def owner(self) -> str | None:
         """Return the process that owns the sweep; None if a crash or a full disk cut that line short."""
         with self.path.open(encoding="utf-8", errors="replace") as file:
-            told = _OWNER.fullmatch(file.readline())
-        return told["owner"] if told else None
+            owner = _OWNER.fullmatch(file.readline())
+        return owner["owner"] if owner else None
 
     def begin(self, cell: str) -> None:
         """Record that a cell has begun. Raises OSError if that cannot be written."""
@@ -55,8 +55,8 @@ class Journal:
                 if not line.endswith(b"\n"):  # the rest has not been written yet
                     return  # half of it is still to come
                 self._read += len(line)
-                if told := _LINE.fullmatch(line.decode()):
-                    yield told["kind"], told["cell"], told["outcome"] or ""
+                if event := _LINE.fullmatch(line.decode()):
+                    yield event["kind"], event["cell"], event["outcome"] or ""
 
     def failed(self) -> bool:
         """Return whether any cell has ended with an unacceptable outcome."""

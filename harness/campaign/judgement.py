@@ -32,13 +32,13 @@ def judge(cell: Cell, problem: Problem, solved: Solved, report: ChildReport, pha
     values, settled = solved.values, solved.settled
     report.stage("validate")
     with phases("validate"):
-        outcome, reason, told = verdict(
+        outcome, reason, fields = verdict(
             cell, problem, values, settled=settled, supersteps=solved.supersteps, checked=solved.checked,
             ordered=solved.ordered,
         )  # fmt: skip
         if outcome is Outcome.OK:
             outcome, reason = scrutinize(cell, problem, values, solved.evidence, solved.sample, solved.ordered)
-    report.tell(**told, phases=phases.seconds)
+    report.tell(**fields, phases=phases.seconds)
     answers = {**problem.carried, **values}
     ended = outcome is Outcome.OK and not problem.later
     if ended and problem.start is None:  # metrics use the given graph, so not for an answer after the change

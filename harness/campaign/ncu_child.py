@@ -44,10 +44,10 @@ def main(arguments: list[str]) -> int:
     posed: dict[str, Problem] = {}
     with Path("/dev/null").open("wb", buffering=0) as sink:
         for cell in cells:
-            asked = digest([cell.algorithm, cell.parameters, cell.graph, cell.graph_parameters, cell.features])
-            if asked not in posed:
-                posed = {asked: set_problem(cell, load_plugins(cell.block), ChildReport(sink), Phases())}
-            _profiled(cell, posed[asked])
+            problem_key = digest([cell.algorithm, cell.parameters, cell.graph, cell.graph_parameters, cell.features])
+            if problem_key not in posed:
+                posed = {problem_key: set_problem(cell, load_plugins(cell.block), ChildReport(sink), Phases())}
+            _profiled(cell, posed[problem_key])
     return 0
 
 

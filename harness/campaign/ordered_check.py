@@ -32,7 +32,7 @@ from harness.campaign.random_orders import RUNS, compared_supersteps, interval
 from harness.campaign.reference import in_random_orders
 from harness.language import InvalidInput
 from harness.language.program import edge_steps
-from harness.language.replay import Told, lost_updates, replay
+from harness.language.replay import StepOrders, lost_updates, replay
 from harness.language.validation import Comparison, compare
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Ordered:
     """
 
     problem: Problem
-    orders: tuple[Told, ...]
+    orders: tuple[StepOrders, ...]
     values: Values
     metrics: Mapping[str, list[float]]
     deterministic: bool
@@ -63,7 +63,7 @@ class Ordered:
     @property
     def lost(self) -> float | None:
         """The largest share of updates that were lost in a superstep; None if every step has an order."""
-        return max((share for told in self.orders if (share := lost_updates(told)) is not None), default=None)
+        return max((share for order in self.orders if (share := lost_updates(order)) is not None), default=None)
 
     def check_float64(self) -> None:
         """Raise InvalidInput if float64 diverges too, in the engine's own order or, without one, in random orders."""
@@ -132,7 +132,7 @@ def run_in_order(engine: GuardedEngine, cell: Cell, problem: Problem) -> Ordered
     """Run all supersteps in orders that the engine reports; None for programs without steps in place."""
     if not edge_steps(problem.program):
         return None
-    orders: list[Told] = []
+    orders: list[StepOrders] = []
     rows: list[dict[str, float]] = []
     engine.reset(problem.inputs)
     for number in range(problem.max_supersteps):

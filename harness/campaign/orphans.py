@@ -116,20 +116,20 @@ def end_orphans(owner: str) -> None:
     space, number, _ = owner.rsplit("/", 2)
     if space != this_space() or not _dead(owner, 0.0):
         return
-    asked, until = {int(number)}, time.monotonic() + _GRACE_S
+    signalled, until = {int(number)}, time.monotonic() + _GRACE_S
     while found := marked(OWNER_VARIABLE, owner):
         late = time.monotonic() > until
         for process in found:
             with contextlib.suppress(ProcessLookupError):
                 if late:
                     os.kill(process, signal.SIGKILL)
-                elif process not in asked:
+                elif process not in signalled:
                     os.kill(process, signal.SIGTERM)
                     os.kill(process, signal.SIGCONT)
-        asked.update(found)
+        signalled.update(found)
         time.sleep(_LOOK_S)
     for folder in {_SHARED_MEMORY, Path(tempfile.gettempdir())}:
-        _clear(folder, asked)
+        _clear(folder, signalled)
 
 
 def _dead(owner: str, most_s: float | None = None) -> bool:

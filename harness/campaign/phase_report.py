@@ -59,11 +59,11 @@ class PhaseReport(ChildReport):
         """
         if outcome is Outcome.OK and len(self._kept) < self._number:
             return
-        told = combined(self._kept)
+        fields = combined(self._kept)
         if outcome is not Outcome.OK:
-            told = {name: value for name, value in told.items() if name not in _TIMES}
-            told["validation"] = self._kept[-1].get("validation")
-        self._report.tell(**told)
+            fields = {name: value for name, value in fields.items() if name not in _TIMES}
+            fields["validation"] = self._kept[-1].get("validation")
+        self._report.tell(**fields)
         self._report.end(outcome, f"phase {len(self._kept)}: {reason}" if reason else "")
 
 

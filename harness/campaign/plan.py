@@ -229,11 +229,11 @@ def refuse_graphs(plan: Plan) -> None:
     refused: dict[str, str] = {}
     for planned in plan.cells:
         cell = planned.cell
-        asked = digest([cell.graph, cell.graph_parameters])
-        if asked not in refused:
-            refused[asked] = _refusal(plan.registry.graph(cell.graph), cell.graph_parameters)
-        if refused[asked] and plan.due(planned.record()):
-            raise CampaignError(refused[asked])
+        graph_key = digest([cell.graph, cell.graph_parameters])
+        if graph_key not in refused:
+            refused[graph_key] = _refusal(plan.registry.graph(cell.graph), cell.graph_parameters)
+        if refused[graph_key] and plan.due(planned.record()):
+            raise CampaignError(refused[graph_key])
 
 
 def _refusal(graph: GraphSpec, parameters: Mapping[str, Any]) -> str:
@@ -268,8 +268,8 @@ def prepare_output(plan: Plan) -> None:
                 if cell.get("request") not in requested or (plan.folder / cell["cell"]).is_dir()
             }
             layout = plan.layout.plain() if plan.layout else None
-            told = {"sweep": plan.identity, "baseline": plan.baseline, "layout": layout}
-            write_json(description, {**told, "cells": list((earlier | cells).values())})
+            facts = {"sweep": plan.identity, "baseline": plan.baseline, "layout": layout}
+            write_json(description, {**facts, "cells": list((earlier | cells).values())})
         free = shutil.disk_usage(plan.folder).free
     except OSError as error:
         raise unwritable(plan.output, error) from error

@@ -67,7 +67,7 @@ class Witness:
     reads: list[float] = field(default_factory=list)
     differing: list[Repetition] = field(default_factory=list)
     _first: dict[str, NDArray[Any]] | None = None
-    _told: RunStatistics | None = None  # of the first run
+    _first_statistics: RunStatistics | None = None
     _large: bool = False
 
     def look(self, statistics: RunStatistics) -> None:
@@ -79,10 +79,10 @@ class Witness:
         if self._first is None:
             self._large = sum(array.nbytes for array in values.values()) > WHOLE_BYTES
             self._first = {} if self._large else {name: np.array(array) for name, array in values.items()}
-            self._told = statistics
+            self._first_statistics = statistics
         elif not self._large and len(self.differing) < _MOST_KEPT and not _same(values, self._first):
             if not self.differing:
-                self._keep(1, self._first, self._told)
+                self._keep(1, self._first, self._first_statistics)
             self._keep(len(self.reads), values, statistics)
 
     def _keep(self, number: int, values: Values, statistics: RunStatistics | None) -> None:

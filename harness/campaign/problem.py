@@ -138,17 +138,17 @@ def set_problem(
         # A prepared graph is a function of the given one and the algorithm, so the hash of the given one suffices. The
         # code is that of the algorithm and the language, the same for every engine.
         maker = [cell.algorithm, cell.parameters, source_hash([registry.algorithm(cell.algorithm).factory])]
-        asked = [maker, given.content_hash, features]
+        key_parts = [maker, given.content_hash, features]
 
         def make() -> Inputs:
             return inputs_of(algorithm, program, graph, features)
 
-        every, inputs_hash = with_hash(read_only(make())) if make_again else inputs_for(asked, make)
+        every, inputs_hash = with_hash(read_only(make())) if make_again else inputs_for(key_parts, make)
         note_checked(program.phases[0], every)  # before they were stored, or now
     max_supersteps = sum(limits_of(program, cell.max_supersteps))
     parts = [program.fingerprint, given.content_hash, maker, features, inputs_hash, max_supersteps]
     key = digest(parts)[:32]
-    told = {
+    record_fields = {
         "features": features,
         "identity": identity(key, cell),
         "graph": {
@@ -164,7 +164,7 @@ def set_problem(
         },
     }
     return first_phase(
-        Problem(algorithm, program, given, graph, every, features, 0, key, told, limit=cell.max_supersteps)
+        Problem(algorithm, program, given, graph, every, features, 0, key, record_fields, limit=cell.max_supersteps)
     )
 
 

@@ -58,6 +58,6 @@ class Follower:
     def _tell_waits(self, running: Iterable[str]) -> None:
         """Show the cells that wait for their device, and who holds it."""
         for key in running:
-            told = read_report(work_folder(self._cells[key].folder) / REPORT_FILE)
-            waits = told.get("stage") == WAIT_STAGE
-            self._progress.waiting(key, waited_s(told) if waits else 0.0, str(told.get("behind", "")))
+            report = read_report(work_folder(self._cells[key].folder) / REPORT_FILE)
+            waits = report.get("stage") == WAIT_STAGE
+            self._progress.waiting(key, waited_s(report) if waits else 0.0, str(report.get("behind", "")))

@@ -66,11 +66,11 @@ class Referee:
             if status is None:
                 status = self._start(given, printed)
             printed.seek(0)
-            told = printed.read().decode(errors="replace").strip()
+            printed_text = printed.read().decode(errors="replace").strip()
         if status == 0:
             return
-        sys.stderr.write(f"{told}\n")
-        reason = told.rpartition("\n")[2]
+        sys.stderr.write(f"{printed_text}\n")
+        reason = printed_text.rpartition("\n")[2]
         if status == _NO_MEMORY:
             raise MemoryError(f"the reference: {reason}")
         if status == _NO_ROOM:

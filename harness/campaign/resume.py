@@ -28,9 +28,9 @@ def continued(given: Sequence[Override], output: str) -> list[list[str]] | None:
     if "sweep.id" not in said or not all(map(_of_manner, given)):
         return None
     folder = Path(str(said["output"].value() if "output" in said else output)).expanduser()
-    asked = [cell["overrides"] for cell in described(folder / str(said["sweep.id"].value()) / SWEEP_FILE)]
+    requested = [cell["overrides"] for cell in described(folder / str(said["sweep.id"].value()) / SWEEP_FILE)]
     now = [str(override.input_line) for override in given]
-    return [[*(line for line in cell if line not in now), *now] for cell in asked] or None
+    return [[*(line for line in cell if line not in now), *now] for cell in requested] or None
 
 
 def lasting(overrides: Sequence[str]) -> list[str]:

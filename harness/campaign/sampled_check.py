@@ -69,8 +69,8 @@ class Checked:
             reduced = self.sample.reduced(problem.graph, problem.inputs, problem.features, one.whole)
             given = problem.inputs, problem.features, one.before, one.after
             found = self.sample.compared(*given, reduced=reduced)
-            told = found.detail if found.ok else f"superstep {one.superstep}, of the sample: {found.detail}"
-            compared.append(Comparison(found.ok, found.error, found.bound, told))
+            detail = found.detail if found.ok else f"superstep {one.superstep}, of the sample: {found.detail}"
+            compared.append(Comparison(found.ok, found.error, found.bound, detail))
         numbers = " and ".join(str(one.superstep) for one in self.transitions)
         at = f"in float64 at {len(self.sample.vertices):,} vertices of all degrees"
         method = f"supersteps {numbers} {at}"

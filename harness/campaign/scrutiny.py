@@ -111,7 +111,7 @@ def _repetition(
 
 def _varied(problem: Problem, varied: Varied, sample: Sample | None) -> str:
     """Return why the answer to other inputs is wrong; an empty text if it is right."""
-    if any(lost_updates(told) is not None for told in varied.orders):
+    if any(lost_updates(order) is not None for order in varied.orders):
         return ""  # without an order there is nothing to compare: metrics are those of the given ratings
     if varied.orders:
         exact = replay(problem.program, problem.graph, problem.features, varied.inputs, varied.orders)

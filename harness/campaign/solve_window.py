@@ -57,8 +57,8 @@ def wrong_clock(fields: Mapping[str, Any], folder: Path, offset_before: float) -
     ``fields``: those of the report. ``folder``: the folder of the marks. ``offset_before``: :func:`system_offset`
     before the cell's process began; if the time of day was set meanwhile, nothing is compared.
     """
-    told, solve = fields.get(FIELD), fields.get("solve")
-    if not isinstance(told, float) or not solve or abs(system_offset() - offset_before) > _LEAST_S / 2:
+    reported, solve = fields.get(FIELD), fields.get("solve")
+    if not isinstance(reported, float) or not solve or abs(system_offset() - offset_before) > _LEAST_S / 2:
         return ""
     windows = range(_windows(folder))
     try:
@@ -70,8 +70,10 @@ def wrong_clock(fields: Mapping[str, Any], folder: Path, offset_before: float) -
     wall = (ended - began) / 1e9
     margin = _LEAST_S + _SHARE * wall
     samples = sum(solve["samples"])
-    if abs(told - wall) > margin:
-        return f"the timed runs took {told:.3g} s by the clock of the cell's process and {wall:.3g} s by the system's"
+    if abs(reported - wall) > margin:
+        return (
+            f"the timed runs took {reported:.3g} s by the clock of the cell's process and {wall:.3g} s by the system's"
+        )
     if samples > wall + margin:
         return f"the samples add up to {samples:.3g} s, and all timed runs took {wall:.3g} s by the system's clock"
     return ""

@@ -24,7 +24,7 @@ from harness.graph.adjacency import frozen
 from harness.graph.slices import equal_in_slices
 from harness.language.algorithm import Inputs
 from harness.language.initial_state import note_checked
-from harness.language.replay import Told
+from harness.language.replay import StepOrders
 from harness.language.results_once import with_results
 from harness.language.warm import kept_properties
 
@@ -57,7 +57,7 @@ class Varied:
     supersteps: int | None
     values: Mapping[str, NDArray[Any]]
     slow: str
-    orders: tuple[Told, ...] = ()
+    orders: tuple[StepOrders, ...] = ()
 
 
 def varied_inputs(program: Program, graph: Graph, features: int, inputs: Inputs, attempt: int = 0) -> Inputs:

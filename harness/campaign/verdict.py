@@ -65,8 +65,8 @@ def verdict(
         if value.shape == reference[name].shape:
             lost = np.count_nonzero(~np.isfinite(value) & np.isfinite(reference[name]))
             if lost:
-                told = {"validation": _plain(comparison, answer.method)}
-                return Outcome.DIVERGED, f"{lost} values of {name} are not finite where the reference's are", told
+                fields = {"validation": _plain(comparison, answer.method)}
+                return Outcome.DIVERGED, f"{lost} values of {name} are not finite where the reference's are", fields
     if comparison.ok and settled and not (rest := _unexpected_rest(problem, values)).ok:
         return _ended(rest, "its own next superstep in float64, as the reference does not settle")
     return _ended(comparison, answer.method)
@@ -127,8 +127,8 @@ def _of_a_sample(
 
 
 def _ended(found: Comparison, against: str) -> Verdict:
-    told = {"validation": _plain(found, against)}
-    return (Outcome.OK, "", told) if found.ok else (Outcome.WRONG, found.detail, told)
+    fields = {"validation": _plain(found, against)}
+    return (Outcome.OK, "", fields) if found.ok else (Outcome.WRONG, found.detail, fields)
 
 
 def _plain(comparison: Comparison, against: str) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def compare_cold(cell: Cell, problem: Problem, cold: ColdRun, report: ChildRepor
         if not done:
             report.end(Outcome.INVALID_INPUT, not_settled(which, problem))
             return False
-    outcome, reason, told = verdict(
+    outcome, reason, fields = verdict(
         cell, problem, cold.values, settled=True, supersteps=len(cold.timing.statistics.supersteps)
     )
     if outcome is not Outcome.OK:
@@ -109,7 +109,7 @@ def compare_cold(cell: Cell, problem: Problem, cold: ColdRun, report: ChildRepor
         "change": warm.change, "kind": warm.kind, "seed": warm.seed, "told": start.summary,
         "restarted": start.restarted, "vertices_reset": start.vertices_reset,
         "edges_examined": start.edges_examined, "cold": cold.timing.plain(),
-        "cold_supersteps": cold.timing.supersteps(), "cold_validation": told.get("validation"),
+        "cold_supersteps": cold.timing.supersteps(), "cold_validation": fields.get("validation"),
     }  # fmt: skip
     report.tell(warm=plain)
     return True

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from harness.graph import Graph
 
 Orders = Mapping[str, NDArray[Any]]
-Told = Mapping[str, NDArray[Any] | float]  # by an engine; a float: the share of updates that were lost
+StepOrders = Mapping[str, NDArray[Any] | float]  # by an engine; a float: the share of updates that were lost
 
 
-def lost_updates(told: Told) -> float | None:
+def lost_updates(orders: StepOrders) -> float | None:
     """Return the largest share of lost updates of the steps of a superstep; None if all of them have an order."""
-    return max((one for one in told.values() if isinstance(one, float)), default=None)
+    return max((one for one in orders.values() if isinstance(one, float)), default=None)
 
 
 def replay(
-    program: Program, graph: Graph, features: int, inputs: Inputs, orders: Iterable[Told]
+    program: Program, graph: Graph, features: int, inputs: Inputs, orders: Iterable[StepOrders]
 ) -> dict[str, NDArray[Any]]:
     """Return the outputs after one superstep for each of ``orders``, in float64.
 
