@@ -114,8 +114,8 @@ def _regressions(given: argparse.Namespace) -> int:
     slower = sum(change.verdict == "slower" for change in found)
     undecided = sum(change.verdict == "cannot tell" for change in found)
     missing = len(before.keys() ^ after.keys())
-    told = f"{slower} of {len(found)} became slower; {undecided} are undecided; {missing} are on one side only"
-    sys.stdout.write(f"{told}\n")
+    summary = f"{slower} of {len(found)} became slower; {undecided} are undecided; {missing} are on one side only"
+    sys.stdout.write(f"{summary}\n")
     return 1 if slower else 0
 
 

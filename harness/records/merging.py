@@ -38,17 +38,17 @@ def merge(sources: Sequence[Path], into: Path) -> list[Path]:
 
 
 def _merge_sweep(description: Path, into: Path) -> set[Path]:
-    told = json.loads(description.read_text(encoding="utf-8"))
+    sweep = json.loads(description.read_text(encoding="utf-8"))
     machines: dict[str, dict[str, Record]] = {}
-    for cell in told["cells"]:
+    for cell in sweep["cells"]:
         path = description.parent / cell["cell"] / "record.json"
         if path.is_file():
             record = read_record(path)
-            machines.setdefault(_name(told["sweep"], record), {})[cell["cell"]] = record
+            machines.setdefault(_name(sweep["sweep"], record), {})[cell["cell"]] = record
     for name, records in machines.items():
         for cell, record in records.items():
             _copy(description.parent / cell, into / name / cell, {**record, "sweep": name})
-        _describe(into / name / SWEEP_FILE, {**told, "sweep": name}, set(records))
+        _describe(into / name / SWEEP_FILE, {**sweep, "sweep": name}, set(records))
     return {into / name for name in machines}
 
 
@@ -72,12 +72,12 @@ def _copy(source: Path, place: Path, record: Mapping[str, Any]) -> None:
     replace_folder(made, place, aside)
 
 
-def _describe(path: Path, told: Mapping[str, Any], cells: set[str]) -> None:
+def _describe(path: Path, description: Mapping[str, Any], cells: set[str]) -> None:
     """Write the description of a merged sweep: the cells that it had, and those added now."""
     known = json.loads(path.read_text(encoding="utf-8"))["cells"] if path.is_file() else []
     names = {cell["cell"] for cell in known}
-    added = [cell for cell in told["cells"] if cell["cell"] in cells - names]
-    write_json(path, {**told, "cells": [*known, *added]})
+    added = [cell for cell in description["cells"] if cell["cell"] in cells - names]
+    write_json(path, {**description, "cells": [*known, *added]})
 
 
 __all__ = ["merge"]

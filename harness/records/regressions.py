@@ -120,8 +120,8 @@ def read_turns(sources: Sequence[Path]) -> tuple[Turns, str]:
     for run in runs:
         ended = _utc(run["datetime"])
         for one in run["benchmarks"]:
-            told = one["extra_info"]
-            turn = Turn(tuple(one["stats"]["data"]), ended, frozenset(told.get("marks", ())), told.get("contents"))
+            extra = one["extra_info"]
+            turn = Turn(tuple(one["stats"]["data"]), ended, frozenset(extra.get("marks", ())), extra.get("contents"))
             turns.setdefault(one["fullname"], []).append(turn)
     return turns, machines.pop()
 
