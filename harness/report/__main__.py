@@ -31,8 +31,8 @@ def _parser() -> argparse.ArgumentParser:
     page = commands.add_parser("page", help="write one self-contained HTML file")
     _add_folder(page)
     page.add_argument("--to", type=Path, help="the file to write (default: FOLDER/report.html)")
-    told = "also compare records of different sweeps and machines, although their times are not comparable"
-    page.add_argument("--across", action="store_true", help=told)
+    description = "also compare records of different sweeps and machines, although their times are not comparable"
+    page.add_argument("--across", action="store_true", help=description)
     page.set_defaults(command=_page)
     index = commands.add_parser("index", help="write index.html, a list of all sweeps with links to their pages")
     index.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of the sweeps")
@@ -50,8 +50,8 @@ def _parser() -> argparse.ArgumentParser:
     layout.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of one sweep")
     layout.set_defaults(command=_layout)
     publish = commands.add_parser("publish", help="render published records into the pages of the documentation")
-    told = "first replace the published records of the sweeps below this folder"
-    publish.add_argument("folders", type=Path, metavar="FOLDER", nargs="*", help=told)
+    description = "first replace the published records of the sweeps below this folder"
+    publish.add_argument("folders", type=Path, metavar="FOLDER", nargs="*", help=description)
     publish.add_argument("--docs", type=Path, default=Path("docs"), help="the folder of the pages (default: docs)")
     publish.set_defaults(command=_publish)
     return parser

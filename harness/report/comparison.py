@@ -71,16 +71,18 @@ def confidence_note(records: Sequence[Record]) -> str:
     shown = [solve["confidence"] for solve in solves if solve and sufficient(solve)]
     paired = all(len(solve["rounds"] or ()) >= FEWEST_SAMPLES for solve in solves if solve and sufficient(solve))
     few = sum(solve is not None and not sufficient(solve) for solve in solves)
-    told = []
+    sentences = []
     if shown:
         one, both = _percent(min(shown)), _percent(min(shown) ** (1 if paired else 2))
-        told.append(f"Intervals hold the true median with at least {one} confidence, those of speed-ups with {both}.")
+        sentences.append(
+            f"Intervals hold the true median with at least {one} confidence, those of speed-ups with {both}."
+        )
     if few:
-        told.append(
+        sentences.append(
             f"{few} of {len(solves)} times have fewer than {FEWEST_SAMPLES} samples: no interval and no verdict is "
             "shown for them (measure.cap_s ended their measurement, or measure.repetitions is lower)."
         )
-    return " ".join(told)
+    return " ".join(sentences)
 
 
 def _percent(share: float) -> str:

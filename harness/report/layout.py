@@ -192,14 +192,14 @@ def layout_table(layout: Layout, records: Sequence[Record]) -> Table:
 def legend(layout: Layout, records: Sequence[Record]) -> list[str]:
     """Explain the signs that occur in the table."""
     shown = {cell_text(layout, row, name) for row in rows_of(layout, records) for name in layout.columns}
-    told = {
+    meanings = {
         OUT_OF_MEMORY: f"{OUT_OF_MEMORY}: out of memory",
         NO_DIFFERENCE: f"{NO_DIFFERENCE}: no difference shown",
         NO_VERDICT: f"{NO_VERDICT}: too few samples for a verdict, or other work disturbed a time",
         NOT_COMPARABLE: f"{NOT_COMPARABLE}: not comparable, only one of the two runs converged",
         NOTHING: f"{NOTHING}: not run",
     }
-    return [text for sign, text in told.items() if sign in shown]
+    return [text for sign, text in meanings.items() if sign in shown]
 
 
 def outcome_sign(record: Record) -> str:

@@ -32,6 +32,6 @@ def markdown_rows(rows: Sequence[Sequence[str]]) -> str:
 
 def _cell(cell: RenderableType) -> str:
     text = cell if isinstance(cell, Text) else Text(str(cell))
-    told = "<br>".join(escaped(line) for line in text.plain.splitlines())
+    shown = "<br>".join(escaped(line) for line in text.plain.splitlines())
     bold = any("bold" in str(span.style) for span in text.spans)
-    return f"**{told}**" if bold and told else told
+    return f"**{shown}**" if bold and shown else shown

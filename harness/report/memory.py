@@ -76,14 +76,14 @@ def memory_table(layout: Layout, records: Sequence[Record]) -> Table:
 
 def memory_legend(layout: Layout, records: Sequence[Record]) -> list[str]:
     """Explain the table and why cells are missing from it."""
-    told = [f"one superstep in which every vertex is active; times: over {layout.first}"]
+    lines = [f"one superstep in which every vertex is active; times: over {layout.first}"]
     for row in rows_of(layout, records):
         for name, record in row.cells.items():
             memory = record["memory"]
             reason = record["reason"] if memory is None else memory["told"]
             if reason or memory is None:
-                told.append(f"{row.algorithm}, {row.graph}, {name}: {reason or 'set memory=model or memory=counters'}")
-    return list(dict.fromkeys(told))
+                lines.append(f"{row.algorithm}, {row.graph}, {name}: {reason or 'set memory=model or memory=counters'}")
+    return list(dict.fromkeys(lines))
 
 
 def times(ratio: float | None) -> str:

@@ -33,12 +33,12 @@ def draw_memory(axes: Axes, pairs: Sequence[Pair], first: str) -> None:
         for place, (what, values) in enumerate(bars):
             colour, _ = style(2 * (number // len(HATCH)) + place)
             offset = width * (2 * number + place - len(kinds) + 0.5)
-            known = [(graphs.index(pair.row.graph) + offset, ratio, told) for pair, ratio, told in values if ratio]
+            known = [(graphs.index(pair.row.graph) + offset, ratio, note) for pair, ratio, note in values if ratio]
             heights = [ratio for _, ratio, _ in known]
             label = f"{what}, {column} ({source})"
             axes.bar([x for x, _, _ in known], heights, width, color=colour, hatch=HATCH[source], label=label)
-            for x, ratio, told in known:
-                axes.annotate(told, (x, ratio), rotation=90, ha="center", va="bottom", fontsize=6)
+            for x, ratio, note in known:
+                axes.annotate(note, (x, ratio), rotation=90, ha="center", va="bottom", fontsize=6)
     axes.axhline(1.0, color="0.4", linewidth=0.8)
     axes.margins(y=0.35)
     axes.set(ylabel=f"over {first}")

@@ -34,8 +34,8 @@ def say_begin(sweep: str, cells: int, recorded: int) -> None:
 def say_more_rounds(disturbed: int) -> None:
     """Print why all cells are measured in further rounds."""
     times = "1 time" if disturbed == 1 else f"{disturbed} times"
-    told = f"other work disturbed {times}: all cells are measured in further rounds, in turn, which it affects alike"
-    console().print(Text(told))
+    message = f"other work disturbed {times}: all cells are measured in further rounds, in turn, which it affects alike"
+    console().print(Text(message))
 
 
 class Progress:
@@ -77,10 +77,10 @@ class Progress:
         if elapsed < _LONG_WAIT_S:
             self._waits.pop(key, None)
         elif key in self._running:
-            told = f" waits for its device behind {behind or 'another cell'}"
+            message = f" waits for its device behind {behind or 'another cell'}"
             if key not in self._waits and self._status is None:
-                self._console.print(Text.assemble(self._running[key], literal(told)))
-            self._waits[key] = Text.assemble(self._running[key], literal(f"{told} for {elapsed:.0f} s", "yellow"))
+                self._console.print(Text.assemble(self._running[key], literal(message)))
+            self._waits[key] = Text.assemble(self._running[key], literal(f"{message} for {elapsed:.0f} s", "yellow"))
         self._show()
 
     def ended(self, key: str, record: Record, elapsed: float) -> None:
@@ -103,8 +103,8 @@ class Progress:
 
 def in_flight(cells: Sequence[Text], left: str) -> Text:
     """Return the text of the running cells and the time left (see `time_left`); between two cells only the latter."""
-    told = Text.assemble("running ", Text(", ").join(cells)) if cells else Text("the next cell")
-    return Text.assemble(told, left)
+    running = Text.assemble("running ", Text(", ").join(cells)) if cells else Text("the next cell")
+    return Text.assemble(running, left)
 
 
 def time_left(done: int, total: int, elapsed: float) -> str:
@@ -112,8 +112,8 @@ def time_left(done: int, total: int, elapsed: float) -> str:
     left = elapsed / done * (total - done)
     if done == total:
         return ""
-    told = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min" if left < 6000 else f"{left / 3600:.1f} h"
-    return f", about {told} left"
+    duration = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min" if left < 6000 else f"{left / 3600:.1f} h"
+    return f", about {duration} left"
 
 
 def _title(labels: Mapping[str, str], features: int | None, turn: int) -> Text:

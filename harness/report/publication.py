@@ -55,12 +55,12 @@ def publish(folder: Path, docs: Path) -> list[Path]:
     written = []
     for description in found:
         results = read_results(description.parent)
-        told = json.loads(description.read_text(encoding="utf-8"))
+        sweep = json.loads(description.read_text(encoding="utf-8"))
         layout = results.layout.plain() if results.layout else None
-        command = _command([cell["overrides"] for cell in told["cells"]])
-        path = docs / FIGURES / f"{told['sweep']}.parquet"
+        command = _command([cell["overrides"] for cell in sweep["cells"]])
+        path = docs / FIGURES / f"{sweep['sweep']}.parquet"
         write_published(
-            path, PublishedSweep(told["sweep"], command, results.cells, results.baseline, layout, results.records)
+            path, PublishedSweep(sweep["sweep"], command, results.cells, results.baseline, layout, results.records)
         )
         written.append(path)
     return written
@@ -90,8 +90,8 @@ def rendered(page: str, figures: Path) -> str:
 
     def tables(place: re.Match[str]) -> str:
         path = figures / f"{place['name']}.parquet"
-        told = _tables(read_published(path)) if path.is_file() else _UNPUBLISHED
-        return f"{place['begin']}\n{told}\n\n{place['end']}"
+        tables_text = _tables(read_published(path)) if path.is_file() else _UNPUBLISHED
+        return f"{place['begin']}\n{tables_text}\n\n{place['end']}"
 
     def paper(place: re.Match[str]) -> str:
         table = read_paper_table(figures.parent / PAPERS / f"{place['name']}.toml")
@@ -137,8 +137,8 @@ def _tables(sweep: PublishedSweep) -> str:
         parts.append(markdown_table(transfer_table(transfers)))
         notes.append(TRANSFERS_NOTE)
     notes += changed_graph_notes(records)
-    told = [f"- {escaped(note)}" for note in notes] + [_failure(failure) for failure in failures(records)]
-    return "\n\n".join([*parts, *(["\n".join(told)] if told else []), _provenance(sweep, records)])
+    items = [f"- {escaped(note)}" for note in notes] + [_failure(failure) for failure in failures(records)]
+    return "\n\n".join([*parts, *(["\n".join(items)] if items else []), _provenance(sweep, records)])
 
 
 def _failure(failure: Failure) -> str:

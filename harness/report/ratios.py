@@ -110,8 +110,8 @@ def ratios_table(layout: Layout, records: Sequence[Record]) -> Table:
     for name in _HEADINGS:
         table.add_column(name, overflow="fold", justify="right" if name == "cells" else "left")
     for one in measured(layout, records):
-        told = [one.claim.text, one.claim.bound_text, one.text, one.cells]
-        table.add_row(*map(literal, told), Text(one.verdict, _STYLES.get(one.verdict, "")))
+        texts = [one.claim.text, one.claim.bound_text, one.text, one.cells]
+        table.add_row(*map(literal, texts), Text(one.verdict, _STYLES.get(one.verdict, "")))
     return table
 
 
@@ -123,9 +123,9 @@ def ratios_legend(layout: Layout, records: Sequence[Record]) -> list[str]:
         "bound, or those in a mean, of all that ran",
         "yes and no: the interval of the ratio is on one side of the bound; ratios of counts have no interval",
     ]
-    failed = list(dict.fromkeys(told for one in every if one.found for told in one.failed))
-    left_out = list(dict.fromkeys(told for one in every if one.found for told in one.left_out))
-    notes += [f"failed: {told}" for told in failed] + [f"left out: {told}" for told in left_out]
+    failed = list(dict.fromkeys(cell for one in every if one.found for cell in one.failed))
+    left_out = list(dict.fromkeys(cell for one in every if one.found for cell in one.left_out))
+    notes += [f"failed: {cell}" for cell in failed] + [f"left out: {cell}" for cell in left_out]
     return notes
 
 
@@ -134,9 +134,9 @@ def _measured(claim: Claim, rows: Sequence[Row]) -> Measured:
     failed: list[str] = []
     left_out: list[str] = []
     for row in (row for row in rows if not claim.missing and _concerns(claim, row)):
-        told = dict(_obstacles(claim, row))
-        if told:
-            (failed if True in told else left_out).append(told[True in told])
+        obstacles = dict(_obstacles(claim, row))
+        if obstacles:
+            (failed if True in obstacles else left_out).append(obstacles[True in obstacles])
             continue
         one = _found(claim, row)
         if isinstance(one, Found):

@@ -57,13 +57,13 @@ def requests_table(layout: Layout, records: Sequence[Record]) -> Table:
 
 def requests_legend(layout: Layout, records: Sequence[Record]) -> list[str]:
     """Explain the table, and why cells are missing from it."""
-    told = ["requests over the host link by their bytes, modelled from the rows of active vertices"]
+    lines = ["requests over the host link by their bytes, modelled from the rows of active vertices"]
     for row in rows_of(layout, records):
         for name, record in row.cells.items():
             if not _requests(record):
                 ok = record["outcome"] == Outcome.OK
-                told.append(f"{row.algorithm}, {row.graph}, {name}: {'not counted' if ok else outcome_sign(record)}")
-    return told
+                lines.append(f"{row.algorithm}, {row.graph}, {name}: {'not counted' if ok else outcome_sign(record)}")
+    return lines
 
 
 def _requests(record: Record | None) -> dict[str, int]:

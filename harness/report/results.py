@@ -44,15 +44,15 @@ def read_results(folder: Path) -> Results:
     order = {
         place / str(cell["cell"]): number
         for number, (place, cell) in enumerate(
-            (place, cell) for place, told in sweeps.items() for cell in told["cells"]
+            (place, cell) for place, sweep in sweeps.items() for cell in sweep["cells"]
         )
     }
     last = len(order)
     found.sort(key=lambda item: (order.get(item[0].parent, last), item[1]["sweep"], item[1]["started"]))
     unlisted = sum(path.parent not in order for path, _ in found)
-    baselines = {told.get("baseline") for told in sweeps.values()}
+    baselines = {sweep.get("baseline") for sweep in sweeps.values()}
     baseline = baselines.pop() if len(baselines) == 1 else None
-    layouts = [told.get("layout") for told in sweeps.values()]
+    layouts = [sweep.get("layout") for sweep in sweeps.values()]
     layout = layouts[0] if layouts and all(other == layouts[0] for other in layouts) else None
     return Results(
         tuple(record for _, record in found), len(order) + unlisted, baseline, layout and Layout.from_plain(layout)
@@ -60,5 +60,5 @@ def read_results(folder: Path) -> Results:
 
 
 def _sweep(path: Path) -> Mapping[str, Any]:
-    told: Any = json.loads(path.read_text(encoding="utf-8"))
-    return told if isinstance(told, dict) and isinstance(told.get("cells"), list) else {"cells": []}
+    sweep: Any = json.loads(path.read_text(encoding="utf-8"))
+    return sweep if isinstance(sweep, dict) and isinstance(sweep.get("cells"), list) else {"cells": []}

@@ -202,10 +202,10 @@ def active_vertices(record: Record, most: int | None = None) -> list[tuple[int, 
 
 def phase_seconds(record: Record) -> list[tuple[str, float]]:
     """Return the seconds of every phase in the order of a run, including one solve (the median)."""
-    told = dict(record["phases"])
+    phases = dict(record["phases"])
     if record["solve"] is not None and record["outcome"] == Outcome.OK:
-        told["solve"] = record["solve"]["median"]
-    return [(name, told[name]) for name in _in_order(told)]
+        phases["solve"] = record["solve"]["median"]
+    return [(name, phases[name]) for name in _in_order(phases)]
 
 
 def phase_names(records: Iterable[Record]) -> list[str]:

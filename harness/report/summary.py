@@ -46,8 +46,8 @@ def show_sweep(
         out.print(literal(f"! {note}"))
     for note in mark_notes(records):
         out.print(Text(f"* {note}"))
-    for told in filter(None, (accuracy_note(records), confidence_note(records))):
-        out.print(Text(told))
+    for note in filter(None, (accuracy_note(records), confidence_note(records))):
+        out.print(Text(note))
     if any(unsettled(record) for record in records):
         out.print(Text(UNSETTLED_NOTE))
     if any(share_of_floor(record) is not None for record in records):
@@ -101,8 +101,8 @@ def show_layout(records: Sequence[Record], layout: Layout, folder: Path) -> None
     table, title = table_of(layout, records), literal(layout.title)
     lines = [*notes_of(layout, records), *([] if layout.kind in UNTIMED else mark_notes(records))]
     lines += changed_graph_notes(records)
-    told = Text("\n").join(map(Text, lines))
-    shown = Group(title, table, *([told] if told else []))
+    notes = Text("\n").join(map(Text, lines))
+    shown = Group(title, table, *([notes] if notes else []))
     show_table(out, shown)
     try:
         text = folder / f"{LAYOUT_STEM}.txt"
@@ -127,10 +127,10 @@ def show_page(
         return
     try:
         page = write_page(folder / PAGE_FILE, records, baseline, cells, layout=layout)
-        told = f"page: {page} (all sweeps: {write_index(folder.parent)})"
+        message = f"page: {page} (all sweeps: {write_index(folder.parent)})"
     except OSError as error:
-        told = f"the page could not be written ({error}); python -m harness.report page {folder} writes it again"
-    console().print(literal(told))
+        message = f"the page could not be written ({error}); python -m harness.report page {folder} writes it again"
+    console().print(literal(message))
 
 
 def mark_notes(records: Sequence[Record]) -> list[str]:

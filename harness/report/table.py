@@ -164,8 +164,8 @@ def _mark(record: Record) -> str:
 
 
 def _quality(record: Record) -> Text:
-    told = [f"{name} {quality(value)}" for name, value in record["metrics"].items()]
-    return literal("\n".join(told) or "-")
+    metrics = [f"{name} {quality(value)}" for name, value in record["metrics"].items()]
+    return literal("\n".join(metrics) or "-")
 
 
 def _speed_up(record: Record, base: Record | None) -> Text:

@@ -87,10 +87,10 @@ def _cell(record: Record) -> tuple[str, str, str, str]:
 
 def _hardware(record: Record) -> str:
     """Return host, processor and GPU: what must be equal for a trend."""
-    told = record["environment"]
-    gpu = told.get("gpu")
+    facts = record["environment"]
+    gpu = facts.get("gpu")
     name = gpu["name"] if gpu else ""
-    return ", ".join(str(part) for part in (told.get("host"), told.get("cpu"), name) if part)
+    return ", ".join(str(part) for part in (facts.get("host"), facts.get("cpu"), name) if part)
 
 
 def _point(commit: str, started: str, solve: Solve) -> Point:

@@ -106,8 +106,8 @@ def _speed_up(group: Comparison, record: Record) -> Entry:
         return Entry("1×", 1.0, "baseline")
     found = group.ratio(record)
     if found is None:
-        told = group.obstacle(record)
-        return Entry("n/c", aside=told) if told else _ABSENT
+        obstacle = group.obstacle(record)
+        return Entry("n/c", aside=obstacle) if obstacle else _ABSENT
     if not found.conclusive:
         return Entry("?", aside=found.doubt)
     if not found.decided:
@@ -121,7 +121,7 @@ def _work_of(record: Record) -> list[Entry]:
     edges, rate = sum(step[1] for step in steps), edges_per_second(record)
     solve = record["solve"] if record["outcome"] == Outcome.OK else None
     step = solve["median"] / len(steps) if solve and steps else None
-    told = [f"{name} {quality(value)}" for name, value in record["metrics"].items() if value is not None]
+    metrics = [f"{name} {quality(value)}" for name, value in record["metrics"].items() if value is not None]
     return [
         Entry(str(len(steps)), float(len(steps)), _stopped(record)) if steps else _no_supersteps(record),
         Entry(seconds(step), step) if step is not None else _ABSENT,
@@ -129,7 +129,7 @@ def _work_of(record: Record) -> list[Entry]:
         Entry(count(edges), float(edges)) if steps else _ABSENT,
         Entry(count(round(rate)), rate) if rate is not None else _ABSENT,
         _error(record["validation"]),
-        Entry(", ".join(told)) if told else _ABSENT,
+        Entry(", ".join(metrics)) if metrics else _ABSENT,
     ]
 
 

@@ -92,8 +92,8 @@ def _exact(x: float, y: float) -> Point:
 
 def _shares(samples: Sequence[float]) -> tuple[Point, ...]:
     """Return the steps of the distribution of ascending samples: one per different sample, at most ``_POINTS``."""
-    told = {sample: place / len(samples) for place, sample in enumerate(samples, 1)}
-    steps = list(told.items())
+    shares = {sample: place / len(samples) for place, sample in enumerate(samples, 1)}
+    steps = list(shares.items())
     drawn = min(len(steps), _POINTS)
     places = [round(place * (len(steps) - 1) / max(1, drawn - 1)) for place in range(drawn)]
     return tuple(_exact(*steps[place]) for place in places)

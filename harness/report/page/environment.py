@@ -13,8 +13,11 @@ _VALUES = 4  # shown of a field that differs between cells
 
 def environment(records: Sequence[Record]) -> list[tuple[str, str]]:
     """Return every field of the environments with its value, range, or values with their numbers of cells."""
-    told: list[dict[str, Any]] = [dict(record["environment"]) for record in records]
-    fields = {name: [one.get(name) for one in told] for name in dict.fromkeys(name for one in told for name in one)}
+    environments: list[dict[str, Any]] = [dict(record["environment"]) for record in records]
+    fields = {
+        name: [one.get(name) for one in environments]
+        for name in dict.fromkeys(name for one in environments for name in one)
+    }
     known = {name: values for name, values in fields.items() if any(value is not None for value in values)}
     return [(name.replace("_", " "), _shown(name, values)) for name, values in known.items()]
 

@@ -52,25 +52,25 @@ def write_index(folder: Path) -> Path:
 
 
 def _entry(sweep: Path, folder: Path) -> Entry:
-    told = _plain(sweep / SWEEP_FILE)
-    cells = told.get("cells")
+    description = _plain(sweep / SWEEP_FILE)
+    cells = description.get("cells")
     planned = len(cells) if isinstance(cells, list) else 0
     records = [_plain(path) for path in files_below(sweep, RECORD_FILE)]
     outcomes = Counter(str(record.get("outcome")) for record in records)
     ok, unsupported = outcomes[Outcome.OK.value], outcomes[Outcome.UNSUPPORTED.value]
     page = sweep / PAGE_FILE
     return Entry(
-        str(told.get("sweep", sweep.name)),
+        str(description.get("sweep", sweep.name)),
         quote(page.relative_to(folder).as_posix()) if page.is_file() else "",
-        _title(told, records),
+        _title(description, records),
         max((str(record.get("started", "")) for record in records), default=""),
         ok, unsupported, len(records) - ok - unsupported, max(0, planned - len(records)),
     )  # fmt: skip
 
 
-def _title(told: Mapping[str, Any], records: list[Mapping[str, Any]]) -> str:
+def _title(description: Mapping[str, Any], records: list[Mapping[str, Any]]) -> str:
     """Return the title of the preset's layout, or the algorithms, graphs and engines of the sweep."""
-    layout = told.get("layout")
+    layout = description.get("layout")
     if isinstance(layout, Mapping) and layout.get("title"):
         return str(layout["title"])
     return " · ".join(filter(None, (_listed(records, kind) for kind in ("algorithm", "graph", "engine"))))

@@ -28,10 +28,10 @@ def likeness(labels: Sequence[str], values: Sequence[Points], series: Sequence[P
         first, *others = left
         equal = [place for place in others if values[place] == values[first]]
         near = [place for place in others if place not in equal and _alike(series[first], series[place])]
-        for places, told in ((equal, "the same values as"), (near, "nearly the same values as")):
+        for places, relation in ((equal, "the same values as"), (near, "nearly the same values as")):
             if places:
                 verb = "has" if len(places) == 1 else "have"
-                found.append(f"{_listed(labels, places)} {verb} {told} “{labels[first]}”.")
+                found.append(f"{_listed(labels, places)} {verb} {relation} “{labels[first]}”.")
         left = [place for place in others if place not in equal and place not in near]
     return " ".join(found)
 

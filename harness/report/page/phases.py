@@ -47,11 +47,11 @@ class BarChart:
 
 def over_phases(records: Sequence[Record]) -> BarChart | None:
     """Return the chart of each cell's phases in seconds; None if no record has phases."""
-    told = [(record, phase_seconds(record)) for record in records if record["phases"]]
-    if not told:
+    rows = [(record, phase_seconds(record)) for record in records if record["phases"]]
+    if not rows:
         return None
-    longest = max(1e-9, *(sum(part for _, part in phases) for _, phases in told))
-    return BarChart("Seconds of every phase", tuple(_bar(record, phases, longest) for record, phases in told))
+    longest = max(1e-9, *(sum(part for _, part in phases) for _, phases in rows))
+    return BarChart("Seconds of every phase", tuple(_bar(record, phases, longest) for record, phases in rows))
 
 
 def phase_style(name: str) -> str:

@@ -105,13 +105,13 @@ def shown(value: float, axis: Axis) -> float:
 
 
 def _plain_axis(axis: Axis) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "title": axis.title, "unit": axis.unit, "low": _rounded(axis.low), "high": _rounded(axis.high),
         "log": axis.logarithmic,
     }  # fmt: skip
     if axis.ticks:
-        told["ticks"] = [_rounded(value) for value in axis.ticks]
-    return {**told, "names": axis.names} if axis.names else told
+        fields["ticks"] = [_rounded(value) for value in axis.ticks]
+    return {**fields, "names": axis.names} if axis.names else fields
 
 
 def _one_x(plot: Plot) -> bool:
