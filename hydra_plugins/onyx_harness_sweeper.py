@@ -78,8 +78,10 @@ class OnyxSweeper(BasicSweeper):
             params, linked = parameters(master)
             defaults = parser.parse_overrides([f"{key}={value}" for key, value in params.items()])
             swept = [one for one in given if one.is_sweep_override() and one not in presets]
-            asked = [*parser.parse_overrides(lines), *swept]
-            overrides, links = with_defaults(asked, defaults, linked, set_in_files(loader, files, name, [*own, *lines]))
+            requested = [*parser.parse_overrides(lines), *swept]
+            overrides, links = with_defaults(
+                requested, defaults, linked, set_in_files(loader, files, name, [*own, *lines])
+            )
             [jobs] = self.split_arguments(overrides, None)
             for job in jobs:
                 yield linked_overrides(job, links)

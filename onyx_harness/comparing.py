@@ -134,14 +134,14 @@ def _swept(overrides: list[str], place: _Place, settings: Settings, *, progress:
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         status = _follow(command, environment, errors, progress=progress)
         errors.seek(0)
-        told = errors.read().strip()
+        message = errors.read().strip()
     folder = place.path / identity
     if status in (INTERRUPTED_STATUS, TERMINATED_STATUS):
         raise KeyboardInterrupt("the comparison was interrupted; the same call continues it")
     if status == MISUSE_STATUS or not folder.is_dir():
-        raise CampaignError(told.removeprefix("onyx-harness: error: ") or f"the command ended with status {status}")
-    if told:
-        sys.stderr.write(f"{told}\n")
+        raise CampaignError(message.removeprefix("onyx-harness: error: ") or f"the command ended with status {status}")
+    if message:
+        sys.stderr.write(f"{message}\n")
     return Results.read(folder, keep=place)
 
 

@@ -127,12 +127,12 @@ class Result:
         problem = self._problem
         schedule = schedule_from_options(self._spec, self._cell.schedule)
         changed = "" if self._resolution is None else f"resolved: {self._resolution}\n"
-        told = []
+        parts = []
         for phase in problem.program.phases:
             with closing(GuardedEngine(load(self._spec.factory)(schedule))) as engine:
                 engine.generate(phase, problem.graph, problem.features, self._cell.device)
-                told.append(f"{explain_program(phase)}\n\n{changed}{engine.explain()}")
-        return "\n\n".join(told)
+                parts.append(f"{explain_program(phase)}\n\n{changed}{engine.explain()}")
+        return "\n\n".join(parts)
 
     @cached_property
     def record(self) -> dict[str, Any]:

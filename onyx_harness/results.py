@@ -138,11 +138,11 @@ class Results:
         rows = zip(*(column.cells for column in table.columns), strict=True)
         body = "".join("<tr>" + "".join(f"<td>{_html(cell)}</td>" for cell in row) + "</tr>" for row in rows)
         failed = [record for record in self.records if record["outcome"] != Outcome.OK]
-        told = "".join(
+        items = "".join(
             f"<li>{escape(engine_label(record))}: {escape(record['outcome'])}: {escape(record['reason'])}</li>"
             for record in failed
         )
-        reasons = f"<ul>{told}</ul>" if told else ""
+        reasons = f"<ul>{items}</ul>" if items else ""
         return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{reasons}"
 
     def __len__(self) -> int:

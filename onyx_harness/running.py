@@ -231,20 +231,20 @@ def _resolved(spec: EngineSpec, cell: Cell, problem: Problem) -> tuple[Cell, Res
         finally:
             engine.close()
 
-    resolution, told = None, answer(cell)
-    if isinstance(told, No):
-        resolution = resolve(spec, cell, problem, told.reason)
+    resolution, reply = None, answer(cell)
+    if isinstance(reply, No):
+        resolution = resolve(spec, cell, problem, reply.reason)
         if resolution is None:
-            raise Unsupported(f"{cell.labels['engine']}: {told.reason}{hint(spec, cell, problem)}")
+            raise Unsupported(f"{cell.labels['engine']}: {reply.reason}{hint(spec, cell, problem)}")
         cell = dataclasses.replace(cell, schedule={**cell.schedule, **resolution.resolved})
-        told = answer(cell)
-    short = memory_refusal(told, cell.device, memory_total())
+        reply = answer(cell)
+    short = memory_refusal(reply, cell.device, memory_total())
     if short and cell.device.kind == "cpu":
-        has = f"the engine needs {told.bytes_needed:,} bytes, and this machine has {memory_total():,}"
+        has = f"the engine needs {reply.bytes_needed:,} bytes, and this machine has {memory_total():,}"
         short = f"{has}; take a smaller graph or fewer features"
     if short:
         raise MemoryError(short)
-    return cell, resolution, told
+    return cell, resolution, reply
 
 
 def _check_array(array: str, device: Device) -> None:
@@ -287,7 +287,7 @@ def _result(
     """Return the result of a run of all phases; ``problem``: that of the last one."""
     last = solved[-1]
     can_settle = [phase.control.settles for phase in problem.program.phases]
-    told = combined([
+    fields = combined([
         {
             "settled": one.statistics.settled if settles else None, "supersteps": one.statistics.supersteps,
             "schedule": one.options, "validation": one.validation, "resolution": one.resolution,
@@ -295,13 +295,13 @@ def _result(
         for one, settles in zip(solved, can_settle, strict=True)
     ])  # fmt: skip
     transfers = last.statistics.transfers if len(solved) == 1 else None
-    statistics = RunStatistics(told.get("settled", last.statistics.settled), told["supersteps"], transfers)
+    statistics = RunStatistics(fields.get("settled", last.statistics.settled), fields["supersteps"], transfers)
     needed = Yes(max(one.needed.bytes_needed for one in solved), max(one.needed.host_bytes for one in solved))
     device = last.cell.device
     carried = {name: placed(values, array, device) for name, values in problem.carried.items()}
     return Result(
-        given, {**carried, **last.answers}, statistics, phases.seconds, told["schedule"], told.get("validation"),
-        spec, last.cell, problem, told.get("resolution"), needed,
+        given, {**carried, **last.answers}, statistics, phases.seconds, fields["schedule"], fields.get("validation"),
+        spec, last.cell, problem, fields.get("resolution"), needed,
     )  # fmt: skip
 
 

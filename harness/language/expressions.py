@@ -266,7 +266,7 @@ def read_at(vertex: Expression, name: str, shape: Shape, dtype: DType) -> Expres
 def _operand(value: object) -> Expression:
     if isinstance(value, Expression):
         return value
-    # Only arrays are asked for an item: a vertex may have a property of that name.
+    # `item` is called on arrays only: a vertex may have a property of that name.
     plain = value.item() if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0 else value
     if isinstance(plain, (bool, int, float)):
         return constant(plain)

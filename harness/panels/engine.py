@@ -70,9 +70,9 @@ class PanelEngine(Engine):
         """Return the features of a panel."""
         if self.schedule.panel != AUTO:
             return min(int(self.schedule.panel), features)
-        asked = program, graph, features, device
-        if self._chosen is None or self._chosen[0] != asked:
-            self._chosen = asked, self._fitting(*asked)
+        request = program, graph, features, device
+        if self._chosen is None or self._chosen[0] != request:
+            self._chosen = request, self._fitting(*request)
         return self._chosen[1]
 
     def _fitting(self, program: Program, graph: Graph, features: int, device: Device) -> int:

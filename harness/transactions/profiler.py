@@ -64,14 +64,14 @@ def profile(command: Sequence[str], log: Path, timeout_s: float | None = None) -
     finished = subprocess.run(whole, capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False)
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     words = [line for line in (text + finished.stdout + finished.stderr).splitlines() if not line.startswith('"')]
-    told = "\n".join(words[-_LAST_LINES:])  # the last lines of the command name its failure
-    if "ERR_NVGPUCTRPERM" in told + text:
+    last_lines = "\n".join(words[-_LAST_LINES:])  # the last lines of the command name its failure
+    if "ERR_NVGPUCTRPERM" in last_lines + text:
         raise ProfilerError(
             "only an administrator may read hardware counters (ERR_NVGPUCTRPERM): run as root, or load the driver with "
             "NVreg_RestrictProfilingToAdminUsers=0"
         )
     if finished.returncode:
-        raise ProfilerError(f"ncu exited with status {finished.returncode}:\n{told}")
+        raise ProfilerError(f"ncu exited with status {finished.returncode}:\n{last_lines}")
     return read_counters(text)
 
 
@@ -106,8 +106,10 @@ def read_counters(text: str) -> list[Behaviour]:
 def _summed(kernel: str, counters: Mapping[str, float], metrics: Mapping[str, Sequence[str]]) -> dict[str, float]:
     missing = [name for names in metrics.values() for name in names if name not in counters]
     if missing:
-        told = f"ncu reported no {missing[0]} for kernel {kernel!r}; it may not support this GPU: install a newer ncu"
-        raise ProfilerError(told)
+        message = (
+            f"ncu reported no {missing[0]} for kernel {kernel!r}; it may not support this GPU: install a newer ncu"
+        )
+        raise ProfilerError(message)
     return {field: sum(counters[name] for name in names) for field, names in metrics.items()}
 
 

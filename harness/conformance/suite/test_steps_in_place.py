@@ -71,10 +71,10 @@ def test_a_deterministic_engine_takes_the_same_order_in_every_run(subject: Subje
         if not engine.deterministic:
             pytest.skip("the engine declares itself not deterministic")
         orders = in_order(engine, problem, problem.inputs)
-        told = outputs(problem.program, engine)
+        ordered = outputs(problem.program, engine)
         again = in_order(engine, problem, problem.inputs)
         assert all(np.array_equal(a[name], b[name]) for a, b in zip(orders, again, strict=True) for name in a)
         engine.reset(problem.inputs)
         engine.run(STEPS)
         plain = outputs(problem.program, engine)
-        assert all(plain[name].tobytes() == told[name].tobytes() for name in plain)
+        assert all(plain[name].tobytes() == ordered[name].tobytes() for name in plain)
