@@ -37,7 +37,7 @@ def memory_of(
         except (ProfilerError, subprocess.TimeoutExpired) as error:
             print_traceback(error)
             reasons.append(f"no counters: {error}")
-    return {"model": model, "counters": counters, "told": "; ".join(reasons)}
+    return {"model": model, "counters": counters, "reason": "; ".join(reasons)}
 
 
 def _modelled(spec: EngineSpec, cell: Cell, problem: Problem) -> dict[str, Any] | str:

@@ -106,7 +106,7 @@ def compare_cold(cell: Cell, problem: Problem, cold: ColdRun, report: ChildRepor
     if warm is None or start is None:
         raise ValueError("a cold run is compared only if the cell requests a change and the problem has a warm start")
     plain = {
-        "change": warm.change, "kind": warm.kind, "seed": warm.seed, "told": start.summary,
+        "change": warm.change, "kind": warm.kind, "seed": warm.seed, "start": start.summary,
         "restarted": start.restarted, "vertices_reset": start.vertices_reset,
         "edges_examined": start.edges_examined, "cold": cold.timing.plain(),
         "cold_supersteps": cold.timing.supersteps(), "cold_validation": fields.get("validation"),

@@ -19,7 +19,7 @@ from harness.records.text import REASON_LIMIT
 from harness.records.timing_caveat import Mark
 
 # Incremented whenever a field is added, removed or changes its meaning; `harness.records.versions` then gets a step.
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 
 # A number that may be infinite or NaN. JSON has no such numbers, so a file stores them as strings, like the JSON format
@@ -123,7 +123,7 @@ class Warm(TypedDict):
     change: Annotated[float, Meta(description="share of the edges that changed")]
     kind: Annotated[str, Meta(description="kind of change: insert, delete, heavier, lighter, weights or mixed")]
     seed: Annotated[int, Meta(description="seed of the random changes")]
-    told: Annotated[str, Meta(description="start of the warm run: warm, warm with some vertices reset, restarted")]
+    start: Annotated[str, Meta(description="start of the warm run: warm, warm with some vertices reset, restarted")]
     restarted: Annotated[bool, Meta(description="no values were kept: the warm run is then a cold run")]
     vertices_reset: Annotated[int, Meta(description="vertices whose values were reset to the initial state")]
     edges_examined: Annotated[
@@ -178,7 +178,7 @@ class Memory(TypedDict):
 
     model: Counted | None
     counters: Counted | None
-    told: Annotated[str, Meta(description="why requested counts are missing; empty if none is")]
+    reason: Annotated[str, Meta(description="why requested counts are missing; empty if none is")]
 
 
 class Transfers(TypedDict):

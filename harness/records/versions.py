@@ -12,7 +12,7 @@ from harness.records.timing_caveat import Mark
 
 # Version 1 had no marks; its table put a star beside a time above this number of cores used by other work.
 _BUSY_CORES_OF_1 = 0.2
-# Fields that the current version got before its first release; records of that time lack them.
+# Fields that were added before the first release without a version of their own; earlier records lack them.
 _LATE: dict[str, Any] = {
     "floor": None,
     "host_bytes": None,
@@ -91,6 +91,16 @@ def _from_6(data: dict[str, Any]) -> dict[str, Any]:
     return {**data, "accuracy": None, "resolution": None, "warm": warm, "solve": timed}
 
 
+def _from_7(data: dict[str, Any]) -> dict[str, Any]:
+    """Upgrade to version 8, which renames ``warm.told`` to ``warm.start`` and ``memory.told`` to ``memory.reason``."""
+    return {**data, "warm": _renamed(data["warm"], "start"), "memory": _renamed(data["memory"], "reason")}
+
+
+def _renamed(part: dict[str, Any] | None, field: str) -> dict[str, Any] | None:
+    """Return a part of a record with ``told`` renamed to ``field``; None if the record has no such part."""
+    return None if part is None else {field if name == "told" else name: value for name, value in part.items()}
+
+
 def _with_interval(solve: dict[str, Any]) -> dict[str, Any]:
     """Return timed runs with the interval that the current version computes from their samples."""
     found = median_interval(solve["samples"])
@@ -98,5 +108,5 @@ def _with_interval(solve: dict[str, Any]) -> dict[str, Any]:
 
 
 _STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: _from_5, 6: _from_6,
+    1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: _from_5, 6: _from_6, 7: _from_7,
 }  # fmt: skip

@@ -80,7 +80,7 @@ def memory_legend(layout: Layout, records: Sequence[Record]) -> list[str]:
     for row in rows_of(layout, records):
         for name, record in row.cells.items():
             memory = record["memory"]
-            reason = record["reason"] if memory is None else memory["told"]
+            reason = record["reason"] if memory is None else memory["reason"]
             if reason or memory is None:
                 lines.append(f"{row.algorithm}, {row.graph}, {name}: {reason or 'set memory=model or memory=counters'}")
     return list(dict.fromkeys(lines))

@@ -39,7 +39,7 @@ def _row(record: Record) -> tuple[str, ...]:
     steps, cold = record["supersteps"], warm["cold_supersteps"]
     edges = (count(sum(step[1] for step in run)) for run in (steps, cold))
     return (
-        graph, algorithm, k, engine_label(record), warm["told"], seconds(mine["median"]),
+        graph, algorithm, k, engine_label(record), warm["start"], seconds(mine["median"]),
         seconds(warm["cold"]["median"]), over, f"{len(steps)} / {len(cold)}", " / ".join(edges),
         count(warm["edges_examined"]),
     )  # fmt: skip

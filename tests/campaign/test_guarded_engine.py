@@ -186,7 +186,7 @@ def modelled(answer):
 def test_a_malformed_memory_model_is_reported_and_the_run_stays_ok(record_of, answer, told):  # noqa: F811
     record = record_of(modelled(answer), memory="model")
     assert record["outcome"] == "ok", record["reason"]
-    assert record["memory"]["told"].startswith(f"no model: {told}")
+    assert record["memory"]["reason"].startswith(f"no model: {told}")
 
 
 STEPS = [Superstep(1, 2, "push")] * 3

@@ -16,13 +16,13 @@ def test_the_model_is_in_the_record_on_any_device(command_here, tmp_path):
     assert finished.returncode == 0, finished.stdout + finished.stderr
     found = {record["config"]["engine"]: record for _, record in read_records(tmp_path / "results")}
     memory = found["tigr"]["memory"]
-    assert (memory["counters"], memory["told"]) == (None, "")
+    assert (memory["counters"], memory["reason"]) == (None, "")
     assert memory["model"]["source"] == "model"
     assert 0 < memory["model"]["load_efficiency"] < 1
     assert memory["model"]["atomics"]["transactions"] > 8 * found["tigr"]["graph"]["edges"] / 32
     assert "spread" in memory["model"]["kernels"]
     assert found["scipy"]["memory"]["model"] is None
-    assert "no model: the engine has no kernels whose accesses can be counted" in found["scipy"]["memory"]["told"]
+    assert "no model: the engine has no kernels whose accesses can be counted" in found["scipy"]["memory"]["reason"]
     assert found["tigr"]["phases"]["memory"] > 0
 
 

@@ -24,7 +24,7 @@ def test_a_warm_run_and_a_cold_one_are_on_record_and_in_the_table(command_here, 
     record = only_record(tmp_path)
     warm = record["warm"]
     assert (warm["change"], warm["kind"], warm["seed"]) == (0.01, "delete", 3)
-    assert warm["told"] == f"warm, {warm['vertices_reset']} vertices reset"
+    assert warm["start"] == f"warm, {warm['vertices_reset']} vertices reset"
     assert warm["cold"]["median"] > 0
     assert warm["cold_validation"]["ok"]
     assert record["validation"]["ok"]

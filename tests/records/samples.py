@@ -96,7 +96,7 @@ def warm_record(engine: str = "fast", **changes: Any) -> Record:
     """Return a record of a warm run of half a second beside a cold one of four."""
     cold = record("cold", (4.0, 3.8, 4.2))
     warm = {
-        "change": 0.01, "kind": "delete", "seed": 0, "told": "warm, 7 vertices reset", "restarted": False,
+        "change": 0.01, "kind": "delete", "seed": 0, "start": "warm, 7 vertices reset", "restarted": False,
         "vertices_reset": 7, "edges_examined": 31, "cold": cold["solve"],
         "cold_supersteps": [[1000, 20_000, "push"], [700, 9_000, "push"], [10, 100, "pull"]],
         "cold_validation": cold["validation"],

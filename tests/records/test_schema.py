@@ -92,6 +92,15 @@ def test_edges_examined_had_another_name_in_version_6():
     assert upgraded({**kept, "warm": earlier})["warm"]["edges_examined"] == earlier["arcs_examined"]
 
 
+def test_the_start_of_a_warm_run_and_why_counts_are_missing_had_another_name_in_version_7():
+    kept = json.loads((PUBLISHED.parents[1] / "tests" / "records" / "versions" / "7-ok.json").read_text())
+    memory, warm = {**kept["memory"], "told": "no counters: no GPU"}, dict(warm_record()["warm"])
+    earlier = {"told": warm.pop("start"), **warm}
+    read = upgraded({**kept, "memory": memory, "warm": earlier})
+    assert read["warm"] == warm_record()["warm"]
+    assert read["memory"] == {"model": memory["model"], "counters": None, "reason": "no counters: no GPU"}
+
+
 def test_an_accuracy_without_an_earlier_superstep_is_kept(tmp_path):
     accuracy = {
         "superstep": 1,
@@ -143,7 +152,7 @@ PARTS = {
     "resolution": {"requested": {"width": 1}, "resolved": {"width": 2}, "reason": "too narrow"},
     "warm": warm_record()["warm"],
     "memory": {"model": {**_KERNEL, "source": "a count", "share": 1.0, "kernels": {"k": _KERNEL}}, "counters": None,
-               "told": ""},
+               "reason": ""},
     "floor": floor_of(Work(bytes=[500], adds=0, wide=False, launches=1), _RATES),
     "transfers": {"visited_bytes": 8, "moved_bytes": {"read": 16}, "amplification": 2.0, "requests": {},
                   "subgraphs": {}, "seconds": {"values": 0.5}, "data": {"useful": [8]}},

@@ -232,7 +232,7 @@ def counted(efficiency, transactions, by="model"):
 
 def of_memory(aware, graph, model, counters=None, told=""):
     made = cell("onyx", aware, "flood", graph, 0.1)
-    return {**made, "memory": {"model": model, "counters": counters, "told": told}}
+    return {**made, "memory": {"model": model, "counters": counters, "reason": told}}
 
 
 MEMORY = {**SPEED_UPS, "kind": "memory", "columns": {name: COLUMNS[name] for name in ("NFA", "FA")}}
