@@ -58,10 +58,10 @@ def bisected(commits, monkeypatch, capsys, good, bad, *options):
     folder, found = commits
     monkeypatch.chdir(folder)
     status = application.main(["bisect", f"good={found[good]}", f"bad={found[bad]}", "engine=mine", *options])
-    told = capsys.readouterr()
+    printed = capsys.readouterr()
     listed = subprocess.run(["git", "worktree", "list"], cwd=folder, check=True, capture_output=True, text=True).stdout
     assert len(listed.splitlines()) == 1, "a checkout was left behind"
-    return status, told.out, told.err
+    return status, printed.out, printed.err
 
 
 def test_the_first_slower_commit_is_found_around_one_that_does_not_start(commits, monkeypatch, capsys):

@@ -68,11 +68,11 @@ def test_a_cell_holds_the_requested_values(registry):
 @pytest.mark.parametrize(("given", "taken"), [(17, "17"), (-1, "-1"), (0.5, "0.5"), ("3 17", "3 17")])
 def test_a_number_for_a_text_is_its_digits(given, taken):
     """Hydra parses ``algorithm.sources=17`` as a number."""
-    asked = {"engine": {"name": "onyx"}, "graph": {"name": "grid"}}
-    cell = resolve_cell(config(**asked, algorithm={"name": "bfs", "sources": given}), load_plugins())
+    sections = {"engine": {"name": "onyx"}, "graph": {"name": "grid"}}
+    cell = resolve_cell(config(**sections, algorithm={"name": "bfs", "sources": given}), load_plugins())
     assert cell.parameters == {"sources": taken}
     with pytest.raises(CampaignError, match="'sources' of algorithm 'bfs' is True; it must be a str"):
-        resolve_cell(config(**asked, algorithm={"name": "bfs", "sources": True}), load_plugins())
+        resolve_cell(config(**sections, algorithm={"name": "bfs", "sources": True}), load_plugins())
 
 
 def test_a_cell_survives_the_way_to_another_process(registry):
@@ -81,7 +81,7 @@ def test_a_cell_survives_the_way_to_another_process(registry):
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "told"),
+    ("change", "error", "message"),
     [
         ({"engine__name": "fake_rihgt"}, UnknownName, "no engine called 'fake_rihgt'; did you mean 'fake_right'"),
         ({"engine__directon": "pull"}, ScheduleError, "'directon'; did you mean 'direction'"),
@@ -112,10 +112,10 @@ def test_a_cell_survives_the_way_to_another_process(registry):
         ({"validate": "sampled", "warm__change": 0.1}, CampaignError, "a warm run is compared with a whole reference"),
     ],
 )
-def test_invalid_settings_are_refused_with_the_correction(registry, change, error, told):
+def test_invalid_settings_are_refused_with_the_correction(registry, change, error, message):
     with pytest.raises(error) as met:
         resolve_cell(config(**change), registry)
-    assert told in str(met.value)
+    assert message in str(met.value)
 
 
 def test_the_key_depends_on_everything_that_affects_result_or_time(registry):
@@ -179,11 +179,11 @@ def test_the_folder_of_a_cell_names_it_and_a_hash_distinguishes_it():
 def test_a_file_of_the_same_size_that_was_written_later_is_another_cell(registry, tmp_path):
     file = tmp_path / "graph.txt"
     file.write_text("0 1")
-    asked = config(graph={"name": "fake_file", "path": str(file)})
-    first = resolve_cell(asked, registry).key("machine")
-    assert resolve_cell(asked, registry).key("machine") == first
+    settings = config(graph={"name": "fake_file", "path": str(file)})
+    first = resolve_cell(settings, registry).key("machine")
+    assert resolve_cell(settings, registry).key("machine") == first
     os.utime(file, ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns + 1))
-    assert resolve_cell(asked, registry).key("machine") != first
+    assert resolve_cell(settings, registry).key("machine") != first
 
 
 def test_a_graph_of_a_file_is_called_by_the_file():

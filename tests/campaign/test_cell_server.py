@@ -241,9 +241,9 @@ def test_the_reference_of_a_cell_is_computed_beside_it(run_module, plan):
         "engine=scipy", "algorithm=pagerank", "graph=grid", "graph.rows=4", "graph.columns=4", "features=1"
     ).cells
     source = REFEREE.replace("CELL", repr(json.dumps(planned.cell.plain())))
-    told = run_module(source)[1].splitlines()[-1]
-    assert told.startswith("CampaignError: the reference cannot be computed: ")
-    assert "gives a different problem each time" in told
+    last_line = run_module(source)[1].splitlines()[-1]
+    assert last_line.startswith("CampaignError: the reference cannot be computed: ")
+    assert "gives a different problem each time" in last_line
 
 
 SLOW_SERVER = """
@@ -251,9 +251,9 @@ import ctypes, os, signal, sys, time
 from harness.campaign import cell_server
 
 ours, theirs = os.pipe()
-told, tells = os.pipe()
+reader, writer = os.pipe()
 if os.fork():  # the parent: its death closes the pipe, and then sends the death signal
-    os.close(told), os.close(tells), os.close(ours)
+    os.close(reader), os.close(writer), os.close(ours)
     sys.stdin.readline()
     os.close(theirs)
     time.sleep(0.2)
@@ -265,11 +265,11 @@ libc.prctl(36, 1)
 if os.fork() == 0:  # a supervisor
     if os.fork() == 0:
         os.setsid()
-    os.write(tells, b"%d\\n" % os.getpid())
+    os.write(writer, b"%d\\n" % os.getpid())
     signal.pause()
 numbers = b""
 while numbers.count(b"\\n") < 2:
-    numbers += os.read(told, 100)
+    numbers += os.read(reader, 100)
 os.write(1, numbers.replace(b"\\n", b" ") + b"\\n")
 os.read(ours, 1)  # the parent has closed its end
 kill = os.kill

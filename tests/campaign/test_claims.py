@@ -87,9 +87,9 @@ def judged(monkeypatch, tmp_path):
 @pytest.mark.parametrize("validate", [True, "sampled"])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_right_run_is_ok(judged, name, validate):
-    outcome, reason, told = judged(name, validate)
+    outcome, reason, fields = judged(name, validate)
     assert (outcome, reason) == (Outcome.OK, "")
-    assert told["validation"]["ok"]
+    assert fields["validation"]["ok"]
 
 
 @pytest.mark.parametrize("validate", [True, "sampled"])
@@ -134,9 +134,9 @@ def counted(more, settled):
     ],
 )
 def test_a_number_of_supersteps_that_cannot_be_is_wrong(judged, name, report, reason, validate):
-    outcome, told, _ = judged(name, validate, report=report)
+    outcome, stated, _ = judged(name, validate, report=report)
     assert outcome is Outcome.WRONG
-    assert reason in told
+    assert reason in stated
 
 
 def test_a_settled_run_may_take_the_least_number_of_supersteps(judged):

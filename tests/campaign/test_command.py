@@ -145,7 +145,7 @@ def test_half_a_record_is_never_taken_for_a_result(command_here, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["engine=fake_rihgt"], "no engine called 'fake_rihgt'; did you mean 'fake_right'"),
         (["engine=fake_right,fake_rihgt"], "no engine called 'fake_rihgt'; did you mean 'fake_right'"),
@@ -164,9 +164,9 @@ def test_half_a_record_is_never_taken_for_a_result(command_here, tmp_path):
         (["output=/proc/nothing/here"], "/proc/nothing/here cannot be written"),
     ],
 )
-def test_a_mistake_is_reported_in_one_sentence_before_anything_runs(command_here, tmp_path, arguments, told):
+def test_a_mistake_is_reported_in_one_sentence_before_anything_runs(command_here, tmp_path, arguments, message):
     finished = command_here(*CELL, "engine=fake_right", *arguments)
-    assert told in single_error(finished)
+    assert message in single_error(finished)
     assert "sweep" not in finished.stdout
     assert not list(tmp_path.rglob("record.json"))
 
@@ -179,7 +179,7 @@ def test_an_output_folder_that_is_a_file_is_found_before_the_sweep(command_here,
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["graph=fake_file", "graph.path=no/such.txt"], "no/such.txt: there is no such file; say graph.path=FILE"),
         (["graph=fake_file", "graph.path=present.txt"], "present.txt, line 1: this is no graph"),
@@ -187,11 +187,11 @@ def test_an_output_folder_that_is_a_file_is_found_before_the_sweep(command_here,
         (["graph=fake_path"], "no natural number of features on graph 'path'; set features=K"),
     ],
 )
-def test_unsuitable_input_is_reported_once_for_all_cells(command_here, tmp_path, arguments, told):
+def test_unsuitable_input_is_reported_once_for_all_cells(command_here, tmp_path, arguments, message):
     (tmp_path / "present.txt").write_text("nonsense")
     finished = command_here(*CELL, "engine=fake_right,fake_wrong", *arguments)
     assert finished.returncode == 1
-    assert finished.stdout.count(told) == 1
+    assert finished.stdout.count(message) == 1
     assert "Traceback" not in finished.stdout + finished.stderr
     assert {record["outcome"] for record in records(tmp_path).values()} == {"invalid_input"}
     assert all(record["solve"] is None and record["identity"] is None for record in records(tmp_path).values())
@@ -244,7 +244,7 @@ def test_names_like_markup_are_shown_as_they_are(command_here):
 def test_help_names_everything_that_is_installed(command):
     finished = command("--help")
     assert finished.returncode == 0, finished.stderr
-    for told in (
+    for line in (
         "fake_right",
         "fake_spread",
         "sums over in-edges",
@@ -254,7 +254,7 @@ def test_help_names_everything_that_is_installed(command):
         "rerun",
         "--multirun",
     ):
-        assert told in finished.stdout
+        assert line in finished.stdout
 
 
 def test_the_version_is_reported(command):

@@ -21,12 +21,12 @@ MISTAKES = {
 MEANT = ["hydra.mode=MULTIRUN", "hydra/sweeper=harness", "engine=a,b", "+experiment=[a,b]", "~features", "k=[1,2]"]
 
 
-@pytest.mark.parametrize(("argument", "told"), MISTAKES.items())
-def test_a_mistake_is_one_line_with_the_correction(capsys, argument, told):
+@pytest.mark.parametrize(("argument", "message"), MISTAKES.items())
+def test_a_mistake_is_one_line_with_the_correction(capsys, argument, message):
     assert application.main(["features=1", argument]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("onyx-harness: error: ")
-    assert told in line
+    assert message in line
     assert "Exception" not in line
     assert "http" not in line
 

@@ -57,11 +57,11 @@ class ByHydra:
     """Compositions of a few of the configurations, evenly spaced, by Hydra, which takes 0.1 s for one."""
 
     def __init__(self, count):
-        self.asked, self.compared = 0, {round(number * (count - 1) / (COMPARED - 1)) for number in range(COMPARED)}
+        self.calls, self.compared = 0, {round(number * (count - 1) / (COMPARED - 1)) for number in range(COMPARED)}
 
     def __call__(self, compositions, overrides):
-        self.asked += 1
-        if self.asked - 1 not in self.compared:
+        self.calls += 1
+        if self.calls - 1 not in self.compared:
             return None
         return plain(compositions._loader.load_sweep_config(compositions._master, list(overrides)))
 

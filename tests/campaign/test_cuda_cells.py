@@ -89,7 +89,7 @@ def test_exhausted_memory_differs_from_other_errors(error, expected):
 
 
 @pytest.fixture
-def told(tmp_path, monkeypatch):
+def run_with(tmp_path, monkeypatch):
     """Run a cell in this process with a driver of the test's own; return its report."""
     monkeypatch.syspath_prepend(str(FAKES))
     plugins = {"fakes": "onyx_fakes", "algorithms": "harness.algorithms"}
@@ -110,15 +110,15 @@ def told(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("status", [35, 803])
-def test_a_driver_that_is_too_old_is_unsupported_with_a_remedy(told, status):
-    ended = told("fake_cuda", FakeDriver(init=status))
+def test_a_driver_that_is_too_old_is_unsupported_with_a_remedy(run_with, status):
+    ended = run_with("fake_cuda", FakeDriver(init=status))
     assert ended["outcome"] == "unsupported"
     assert ended["reason"] == "no CUDA device: the NVIDIA driver is too old for its own library; update it"
 
 
-def test_a_driver_that_is_too_old_for_cupy_is_unsupported_with_a_remedy(told):
+def test_a_driver_that_is_too_old_for_cupy_is_unsupported_with_a_remedy(run_with):
     cupy = pytest.importorskip("cupy")
-    ended = told("fake_uncompiled", FakeDriver(cuda=11080))
+    ended = run_with("fake_uncompiled", FakeDriver(cuda=11080))
     assert ended["outcome"] == "unsupported"
     made_for = cupy.cuda.runtime.runtimeGetVersion() // 1000
     words = f"the NVIDIA driver is for CUDA 11, and the CuPy installed for CUDA {made_for}; update the driver, or"
@@ -137,10 +137,10 @@ def shows_what_does_not_compile(reason, stage):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the CUDA compiler is installed on Linux only")
-def test_a_kernel_that_does_not_compile_ends_a_cell(told, tmp_path, monkeypatch, capsys):
+def test_a_kernel_that_does_not_compile_ends_a_cell(run_with, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
     monkeypatch.setattr("harness.lowering.cuda.executor.architecture", lambda _: "sm_90")
-    ended = told("fake_uncompiled", FakeDriver())
+    ended = run_with("fake_uncompiled", FakeDriver())
     assert ended["outcome"] == "engine_error"
     assert ended["stage"] == "build"
     shows_what_does_not_compile(ended["reason"], "gather")
@@ -209,8 +209,8 @@ FAILING = {
 @pytest.mark.parametrize("case", FAILING)
 def test_a_gpu_failure_is_an_outcome_and_its_process_ends(ran, case):
     """The driver releases the device memory of a process that has ended."""
-    engine, asked, outcome, words = FAILING[case]
-    record = ran(engine, **asked)
+    engine, settings, outcome, words = FAILING[case]
+    record = ran(engine, **settings)
     assert record["outcome"] == outcome, record["reason"] + record["output"]
     assert words in record["reason"]
     if engine == "fake_uncompiled":
@@ -224,13 +224,13 @@ def test_a_gpu_failure_is_an_outcome_and_its_process_ends(ran, case):
 @pytest.mark.parametrize("engine", ["onyx", "emogi", "gunrock"])
 def test_features_that_do_not_fit_a_gpu_run_in_panels(ran, engine):
     """A limit between the memory of a panel and that of all features: only panels fit, and the peak is within it."""
-    asked = {"engine": engine, "features": 128, "scale": 14}
-    whole, cut = ran(**asked), ran(**asked, panel=16)
+    settings = {"engine": engine, "features": 128, "scale": 14}
+    whole, cut = ran(**settings), ran(**settings, panel=16)
     assert (whole["outcome"], cut["outcome"]) == ("ok", "ok"), whole["reason"] + cut["reason"] + cut["output"]
     assert cut["bytes_needed"] < whole["bytes_needed"]
     assert cut["environment"]["gpu_peak_bytes"] < whole["environment"]["gpu_peak_bytes"]
     limit = (whole["bytes_needed"] + cut["bytes_needed"]) // 2
-    limited = {**asked, "device_memory_gb": limit / 1e9}
+    limited = {**settings, "device_memory_gb": limit / 1e9}
     assert ran(**limited)["outcome"] == "out_of_memory"
     for panel in (16, "auto"):
         record = ran(**limited, panel=panel)

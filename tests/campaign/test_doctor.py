@@ -59,9 +59,9 @@ def test_a_machine_without_a_gpu_lacks_nothing_that_is_needed(monkeypatch):
     } <= found.keys()
     assert found["CuPy"].fix == "pip install 'onyx-harness[cuda13]'"
     assert "onyx" in found["engines"].found
-    told = report(list(found.values()))
-    assert "  -   GPU " in told
-    assert told.endswith("Everything that a comparison on the CPU needs is here.")
+    text = report(list(found.values()))
+    assert "  -   GPU " in text
+    assert text.endswith("Everything that a comparison on the CPU needs is here.")
 
 
 def test_a_gpu_needs_cupy_for_the_cuda_version_of_its_driver(monkeypatch):
@@ -172,15 +172,15 @@ def test_problems_are_reported_with_their_fix(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "file" / "cache"))
     registry = Registry(quarantined={"broken": "ImportError: no"})
     found = by_name(NO_GPU | {"numba": {"error": "ImportError: llvmlite"}}, registry)
-    told = report(list(found.values()))
+    text = report(list(found.values()))
     for what, fix in {
         "cache": "export ONYX_HARNESS_CACHE=FOLDER", "CPU compiler": "pip install --force-reinstall numba",
         "plugin broken": "ONYX_HARNESS_BLOCK=broken",
     }.items():  # fmt: skip
         assert found[what].state == "problem"
         assert fix in found[what].fix
-    assert "\nTo fix:\n" in told
-    assert told.endswith("Problems: 3.")
+    assert "\nTo fix:\n" in text
+    assert text.endswith("Problems: 3.")
     monkeypatch.setattr(doctor, "run_probe", lambda: NO_GPU)
     assert application.main(["doctor"]) == 1  # the cache
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "cache"))

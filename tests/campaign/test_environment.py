@@ -16,13 +16,13 @@ from harness.records import Mark
 
 
 def test_the_host_is_recorded_and_not_part_of_the_key(monkeypatch):
-    told = environment.environment()
-    assert told["host"] == platform.node()
-    assert {"governor", "most_clock", "memory", "cpu"} <= set(told)
+    facts = environment.environment()
+    assert facts["host"] == platform.node()
+    assert {"governor", "most_clock", "memory", "cpu"} <= set(facts)
     key = environment.environment_key()
-    monkeypatch.setattr(environment, "environment", lambda: {**told, "host": "another", "governor": "powersave"})
+    monkeypatch.setattr(environment, "environment", lambda: {**facts, "host": "another", "governor": "powersave"})
     assert environment.environment_key() == key
-    monkeypatch.setattr(environment, "environment", lambda: {**told, "cores": 10_000})
+    monkeypatch.setattr(environment, "environment", lambda: {**facts, "cores": 10_000})
     assert environment.environment_key() != key
 
 

@@ -82,13 +82,13 @@ def test_a_changed_preset_is_composed_again(plan, preset):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (MINE.replace("# @package _global_\n", "").replace("defaults", "ignored"), "'# @package _global_'"),
         (MINE.replace("features:", "featurs:"), "no key 'featurs'; did you mean 'features'"),
         (MINE.replace("scipy", "scypi"), "no engine called 'scypi'; did you mean 'scipy'"),
     ],
 )
-def test_a_preset_that_would_be_ignored_is_refused(capsys, preset, text, told):
+def test_a_preset_that_would_be_ignored_is_refused(capsys, preset, text, message):
     assert application.main(["--config-dir", preset("mine", text), "+experiment=mine"]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -85,8 +85,8 @@ def test_a_cell_with_adaptive_direction_gives_the_reason_of_explain(command_here
 def test_a_refused_default_is_replaced_by_a_supported_option(command_here):
     finished = command_here("explain", "engine=fake_pulls", "algorithm=fake_spread", "graph=fake_ring", "features=2")
     assert finished.returncode == 0, finished.stderr
-    told = "resolved: engine.direction=pull instead of engine.direction=push: nothing pushes here\nschedule Schedule("
-    assert f"{told}direction='pull', width=1)" in finished.stdout
+    start = "resolved: engine.direction=pull instead of engine.direction=push: nothing pushes here\nschedule Schedule("
+    assert f"{start}direction='pull', width=1)" in finished.stdout
 
 
 def test_every_phase_is_explained(command_here):

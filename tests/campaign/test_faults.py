@@ -111,13 +111,13 @@ def test_engines_that_would_falsify_a_comparison_end_in_their_own_cells(command_
     finished = command_here(*CELL, f"engine={engines}", env={"ONYX_HARNESS_CACHE": str(tmp_path / "cache")})
     assert finished.returncode == 1, finished.stderr
     found = records(tmp_path / "results")
-    told = {
+    expected = {
         "fake_overwriting": ("engine_error", "InputsChanged: the engine wrote to input start"),
         "fake_quitting": ("engine_error", "SystemExit: 0"),
         "fake_warped": ("implausible", "by the clock of the cell's process"),
         "fake_right": ("ok", ""),
     }
-    for engine, (outcome, reason) in told.items():
+    for engine, (outcome, reason) in expected.items():
         assert (found[engine]["outcome"], reason in found[engine]["reason"]) == (outcome, True), found[engine]["reason"]
     assert 0 < found["fake_right"]["validation"]["error"] < 1e-6
 

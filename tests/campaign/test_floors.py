@@ -47,8 +47,8 @@ class OnCpu:
 
 def fields(moved=(2000, 1000), outcome="ok", seconds=(1.0, 2.0), **changes):
     work = {"bytes": list(moved), "adds": 0, "wide": False, "launches": 0}
-    told = {"outcome": outcome, "solve": solved(list(seconds)), "marks": ["busy"], "gpu": None, WORK: work}
-    return {**told, **changes}
+    reported = {"outcome": outcome, "solve": solved(list(seconds)), "marks": ["busy"], "gpu": None, WORK: work}
+    return {**reported, **changes}
 
 
 def test_rates_are_measured_once_for_a_device_and_number_of_threads(measured, cache):
@@ -147,7 +147,7 @@ def test_rates_are_measured_in_a_process_of_their_own():
     assert cached >= remote > 1e7
 
 
-def test_a_failed_measurement_is_told(caplog):
+def test_a_failed_measurement_is_logged(caplog):
     assert rates_of(Device("cuda"), {"uuid": "GPU-none", "driver": "0"}, {"CUDA_VISIBLE_DEVICES": "-1"}) is None
     assert "the rates of the cuda are unknown, and so are floors of times: " in caplog.text
     assert "no CUDA device" in caplog.text
@@ -161,7 +161,7 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "rates.py", line 1\nOSEr
     [(TRACEBACK, None, "OSError: the device is lost"), ("", None, "exit status 3"), ("", "{", "truncated")],
     ids=["error", "silent", "torn"],
 )
-def test_the_reason_of_a_failed_measurement_is_told(printed, made, reason, monkeypatch, caplog):
+def test_the_reason_of_a_failed_measurement_is_logged(printed, made, reason, monkeypatch, caplog):
     def failing(module, arguments, *, output, **_):
         output.write_text(printed)
         if made is not None:
@@ -170,11 +170,11 @@ def test_the_reason_of_a_failed_measurement_is_told(printed, made, reason, monke
 
     monkeypatch.setattr(device_rates, "run_process", failing)
     assert rates_of(CPU, None, {}) is None
-    (told,) = caplog.messages
+    (message,) = caplog.messages
     start = "the rates of the cpu are unknown, and so are floors of times: "
-    assert told.startswith(start)
-    assert reason in told.removeprefix(start)
-    assert "Traceback" not in told
+    assert message.startswith(start)
+    assert reason in message.removeprefix(start)
+    assert "Traceback" not in message
 
 
 @pytest.mark.short_run(rows=1)

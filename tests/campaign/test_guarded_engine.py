@@ -132,7 +132,7 @@ def test_numbers_of_numpy_are_taken_for_numbers(record_of):  # noqa: F811
 
 
 @pytest.mark.parametrize(
-    ("metrics", "told"),
+    ("metrics", "message"),
     [
         (lambda *_: {"accuracy": "high"}, "metrics()['accuracy'] is 'high' of type str; it must be a number"),
         (lambda *_: [1.0], "metrics() is [1.0] of type list; it must be a mapping"),
@@ -141,12 +141,12 @@ def test_numbers_of_numpy_are_taken_for_numbers(record_of):  # noqa: F811
         (lambda *_: 1 / 0, "ZeroDivisionError: division by zero"),
     ],
 )
-def test_malformed_metrics_are_the_algorithms_fault(record_of, monkeypatch, metrics, told):  # noqa: F811
+def test_malformed_metrics_are_the_algorithms_fault(record_of, monkeypatch, metrics, message):  # noqa: F811
     monkeypatch.setattr("onyx_fakes_problem.Spread.metrics", metrics)
     record = record_of(Right)
     assert record["outcome"] == "invalid_input"
     assert record["reason"].startswith("algorithm 'fake_spread': ")
-    assert told in record["reason"]
+    assert message in record["reason"]
 
 
 def test_a_first_failure_is_not_replaced_by_that_of_close(record_of):  # noqa: F811
@@ -174,7 +174,7 @@ def modelled(answer):
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         (None, "MalformedAnswer: memory_model() is None of type NoneType; it must be a Behaviour or a No"),
         (Behaviour("model", {"a": KernelBehaviour(Loads(requests=float("inf")))}), "MalformedAnswer: memory_model(): "),
@@ -183,10 +183,10 @@ def modelled(answer):
         (SystemExit("no model"), "SystemExit: no model"),
     ],
 )
-def test_a_malformed_memory_model_is_reported_and_the_run_stays_ok(record_of, answer, told):  # noqa: F811
+def test_a_malformed_memory_model_is_reported_and_the_run_stays_ok(record_of, answer, message):  # noqa: F811
     record = record_of(modelled(answer), memory="model")
     assert record["outcome"] == "ok", record["reason"]
-    assert record["memory"]["reason"].startswith(f"no model: {told}")
+    assert record["memory"]["reason"].startswith(f"no model: {message}")
 
 
 STEPS = [Superstep(1, 2, "push")] * 3
@@ -194,7 +194,7 @@ MOVED = Transfers(8, {"read": 16})
 
 
 @pytest.mark.parametrize(
-    ("settled", "steps", "given", "told"),
+    ("settled", "steps", "given", "message"),
     [
         (True, 3, {}, None),
         (True, 2, {}, None),
@@ -217,17 +217,17 @@ MOVED = Transfers(8, {"read": 16})
         (False, 0, {"stepwise": False}, "settled is False with 0 supersteps; an engine that is not stepwise"),
     ],
 )
-def test_a_run_ends_where_its_limit_and_its_engine_say(settled, steps, given, told):
+def test_a_run_ends_where_its_limit_and_its_engine_say(settled, steps, given, message):
     statistics = RunStatistics(settled, STEPS[:steps], MOVED)
-    if told is None:
+    if message is None:
         assert checked_statistics(statistics, 3, **given) == statistics
         return
-    with pytest.raises(MalformedAnswer, match=told):
+    with pytest.raises(MalformedAnswer, match=message):
         checked_statistics(statistics, 3, **given)
 
 
 @pytest.mark.parametrize(
-    ("order", "told"),
+    ("order", "message"),
     [
         ([2, 0, 3, 1], None),
         ([2, 0, 3, 3], "leaves out 1 edges and has 1 more than once"),
@@ -238,12 +238,12 @@ def test_a_run_ends_where_its_limit_and_its_engine_say(settled, steps, given, to
         ([2.0, 0.0, 3.0, 1.0], "it must be an array of 4 integers"),
     ],
 )
-def test_an_order_has_every_edge_once(order, told):
+def test_an_order_has_every_edge_once(order, message):
     given = np.array(order)
-    if told is None:
+    if message is None:
         assert np.shares_memory(checked_order("order", given, 4), given)
         return
-    with pytest.raises(MalformedAnswer, match=told):
+    with pytest.raises(MalformedAnswer, match=message):
         checked_order("order", given, 4)
 
 

@@ -138,8 +138,8 @@ def test_a_damaged_reference_is_computed_again_and_said_so(record_of, caplog):  
         inflict()
         second = record_of(Right)
         assert (second["outcome"], second["validation"]["error"]) == ("ok", first["validation"]["error"]), damage
-        told = "the float64 reference (computed again, as the cached one was damaged)"
-        assert second["validation"]["against"] == told, damage
+        method = "the float64 reference (computed again, as the cached one was damaged)"
+        assert second["validation"]["against"] == method, damage
         assert "the reference is computed again" in caplog.text, damage
         assert record_of(Right)["validation"]["against"] == "the float64 reference", damage
 

@@ -203,7 +203,7 @@ def test_phases_that_stopped_for_several_reasons_stopped_for_the_budget(reasons,
 
 
 class Kept(ChildReport):
-    """Keeps what it is told."""
+    """Keep the reported fields."""
 
     def __init__(self):
         self.fields, self.ended = {}, []
@@ -215,8 +215,8 @@ class Kept(ChildReport):
         self.ended.append((outcome, reason))
 
 
-@pytest.mark.parametrize("told", [{"validation": VALIDATIONS[0]}, {}])
-def test_a_phase_that_is_not_ok_leaves_its_own_validation_and_no_time(told):
+@pytest.mark.parametrize("fields", [{"validation": VALIDATIONS[0]}, {}])
+def test_a_phase_that_is_not_ok_leaves_its_own_validation_and_no_time(fields):
     kept = Kept()
     report = PhaseReport(kept, 2)
     report.tell(
@@ -226,12 +226,12 @@ def test_a_phase_that_is_not_ok_leaves_its_own_validation_and_no_time(told):
     assert (kept.fields, kept.ended) == ({"identity": "whole"}, [])
     report.next_phase()
     report.tell(
-        identity="of a part", bytes_needed=3, phases={"solve": 1.0}, **{SOLVE_WINDOW: 1.0, WORK: WORKS[0]}, **told
+        identity="of a part", bytes_needed=3, phases={"solve": 1.0}, **{SOLVE_WINDOW: 1.0, WORK: WORKS[0]}, **fields
     )
     report.end(Outcome.WRONG, "off by 3")
     assert kept.ended == [(Outcome.WRONG, "phase 2: off by 3")]
     assert kept.fields == {
-        "identity": "whole", "phases": {"solve": 1.0}, "bytes_needed": 5, "validation": told.get("validation"),
+        "identity": "whole", "phases": {"solve": 1.0}, "bytes_needed": 5, "validation": fields.get("validation"),
     }  # fmt: skip
 
 

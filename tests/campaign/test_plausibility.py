@@ -335,7 +335,7 @@ def marks(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("window", "samples", "told"),
+    ("window", "samples", "message"),
     [
         (3_600.0, [1_000.0, 2_000.0], ""),
         (3_500.0, [3_400.0], ""),
@@ -344,13 +344,13 @@ def marks(tmp_path):
         (3_600.0, [3_000.0, 3_000.0], "the samples add up to 6e+03 s, and all timed runs took 3.6e+03 s"),
     ],
 )
-def test_the_clock_of_a_cell_is_compared_with_the_systems(marks, window, samples, told):
+def test_the_clock_of_a_cell_is_compared_with_the_systems(marks, window, samples, message):
     from harness.campaign.solve_window import system_offset
 
     fields = {"solve_window": window, "solve": {"samples": samples}}
     found = wrong_clock(fields, marks, system_offset())
-    assert told in found
-    assert bool(told) == bool(found)
+    assert message in found
+    assert bool(message) == bool(found)
     assert not wrong_clock(fields, marks, system_offset() - 7.0)  # the time of day was set in between
 
 
@@ -378,11 +378,11 @@ def test_a_window_that_an_exception_ended_does_not_count(tmp_path):
     from harness.campaign.solve_window import solve_window, system_offset
 
     (tmp_path / "made").mkdir()
-    told = {}
-    report = SimpleNamespace(tell=lambda **fields: told.update(fields))
+    reported = {}
+    report = SimpleNamespace(tell=lambda **fields: reported.update(fields))
     with pytest.raises(KeyError), solve_window(report, tmp_path / "made"):
         raise KeyError
     with solve_window(report, tmp_path / "made"):
         pass
-    fields = {**told, "solve": {"samples": [3_000.0]}}
+    fields = {**reported, "solve": {"samples": [3_000.0]}}
     assert "the samples add up to 3e+03 s" in wrong_clock(fields, tmp_path, system_offset())

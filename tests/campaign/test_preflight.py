@@ -37,15 +37,15 @@ def _never_run(monkeypatch, tmp_path):
     monkeypatch.setattr(sweep, "prepare_output", lambda plan: pytest.fail("the sweep was begun"))
 
 
-@pytest.mark.parametrize("asked", REFUSED)
-def test_parameters_of_a_graph_are_refused_without_building_it(monkeypatch, tmp_path, asked):
+@pytest.mark.parametrize("overrides", REFUSED)
+def test_parameters_of_a_graph_are_refused_without_building_it(monkeypatch, tmp_path, overrides):
     monkeypatch.chdir(tmp_path)
-    name, *given = (word.partition("=")[2] for word in asked.split())
-    keys = [word.partition("=")[0].removeprefix("graph.") for word in asked.split()[1:]]
+    name, *given = (word.partition("=")[2] for word in overrides.split())
+    keys = [word.partition("=")[0].removeprefix("graph.") for word in overrides.split()[1:]]
     (spec,) = (one for one in BUILTIN_GRAPHS if one.name == name)
     with pytest.raises(GraphError) as met:
         check_parameters(spec, {key: yaml.safe_load(value) for key, value in zip(keys, given, strict=True)})
-    assert REFUSED[asked] in str(met.value)
+    assert REFUSED[overrides] in str(met.value)
 
 
 BY_COMMAND = ("graph=rmat graph.num_edges=many", "graph=motorcycle graph.shrink=99", "graph=file graph.path=a.xyz")
@@ -53,14 +53,14 @@ BY_COMMAND = ("graph=rmat graph.num_edges=many", "graph=motorcycle graph.shrink=
 
 @pytest.mark.usefixtures("_never_run")
 @pytest.mark.parametrize(
-    "asked", [pytest.param(one, marks=() if one in BY_COMMAND else (pytest.mark.full,)) for one in REFUSED]
+    "overrides", [pytest.param(one, marks=() if one in BY_COMMAND else (pytest.mark.full,)) for one in REFUSED]
 )
-def test_a_graph_that_cannot_be_had_ends_the_command_at_once(capsys, tmp_path, asked):
-    assert application.main(["engine=scipy,tigr", "algorithm=pagerank", "features=1,2,3", *asked.split()]) == 2
-    told = capsys.readouterr()
-    [line] = told.err.splitlines()
-    assert REFUSED[asked] in line
-    assert not told.out
+def test_a_graph_that_cannot_be_had_ends_the_command_at_once(capsys, tmp_path, overrides):
+    assert application.main(["engine=scipy,tigr", "algorithm=pagerank", "features=1,2,3", *overrides.split()]) == 2
+    printed = capsys.readouterr()
+    [line] = printed.err.splitlines()
+    assert REFUSED[overrides] in line
+    assert not printed.out
     assert not list(tmp_path.iterdir())
 
 
@@ -73,10 +73,10 @@ def test_a_dry_run_says_so_too(capsys):
 def test_a_missing_file_is_an_error(command_here, tmp_path):
     (tmp_path / "a.txt").write_text("0 1\n1 0\n")
     cell = ("graph=file", f"graph.path={tmp_path}/a.txt", "algorithm=fake_spread", "engine=fake_right", "features=1")
-    asked = (*cell, "sweep.id=mine", "validate=false", "measure.budget_s=0.001")
-    assert command_here(*asked).returncode == 0
+    command = (*cell, "sweep.id=mine", "validate=false", "measure.budget_s=0.001")
+    assert command_here(*command).returncode == 0
     (tmp_path / "a.txt").unlink()
-    gone = command_here(*asked)  # another cell, because the file differs
+    gone = command_here(*command)  # another cell, because the file differs
     assert gone.returncode == 2
     assert "there is no such file" in gone.stderr
 

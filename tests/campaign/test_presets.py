@@ -190,7 +190,7 @@ def test_every_graph_of_a_scale_exists_and_has_a_short_name(name):
             assert len(graphs) == FEWER_GRAPHS.get(name, GRAPHS_OF_THE_THESIS)
 
 
-@pytest.mark.parametrize(("name", "device", "cells"), [(name, *told) for name, told in OTHERS.items()])
+@pytest.mark.parametrize(("name", "device", "cells"), [(name, *expected) for name, expected in OTHERS.items()])
 def test_a_preset_of_a_page_has_a_column_for_every_cell(plan, name, device, cells):
     found = plan(f"+experiment={name}")
     assert {planned.cell.device.kind for planned in found.cells} == {device}
@@ -216,8 +216,8 @@ def test_a_preset_of_a_paper_ends_with_the_paper_s_table(command_here, tmp_path)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     [text] = (tmp_path / "results").rglob("layout.txt")
     assert text.read_text() in finished.stdout
-    for told in ("as in figure 7.4 of Vaz 2021", "Unfolded", "Folded", "LP", "Grid"):
-        assert told in text.read_text()
+    for word in ("as in figure 7.4 of Vaz 2021", "Unfolded", "Folded", "LP", "Grid"):
+        assert word in text.read_text()
     assert text.with_suffix(".svg").exists()
     assert not finished.stderr
 
@@ -233,25 +233,25 @@ def test_overrides_take_precedence_over_a_preset(plan):
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_that_compares_times_has_enough_samples_for_a_verdict(name):
-    told = OmegaConf.load(configuration_folder() / "experiment" / f"{name}.yaml")
+    preset = OmegaConf.load(configuration_folder() / "experiment" / f"{name}.yaml")
     base = OmegaConf.load(configuration_folder() / "config.yaml")
-    repetitions = OmegaConf.merge(base.measure, told.get("measure", {})).repetitions
-    compares_times = told.get("layout", {}).get("kind") not in ("memory", "requests", "rates")
+    repetitions = OmegaConf.merge(base.measure, preset.get("measure", {})).repetitions
+    compares_times = preset.get("layout", {}).get("kind") not in ("memory", "requests", "rates")
     assert repetitions >= FEWEST_SAMPLES or not compares_times
 
 
 @pytest.mark.parametrize("name", ["out_of_memory_ratios", "onyx_streamed_ratios"])
 def test_claims_name_what_is_swept_and_every_column_has_one(name):
-    told = OmegaConf.load(configuration_folder() / "experiment" / f"{name}.yaml")
-    layout = Layout.from_plain(OmegaConf.to_container(told.layout))
+    preset = OmegaConf.load(configuration_folder() / "experiment" / f"{name}.yaml")
+    layout = Layout.from_plain(OmegaConf.to_container(preset.layout))
     assert {column for claim in layout.ratios for column in (claim.of, *claim.over) if column} == set(layout.columns)
-    folder, swept = configuration_folder(), told.hydra.sweeper.params
+    folder, swept = configuration_folder(), preset.hydra.sweeper.params
     names = {
         kind: {
             OmegaConf.load(path).name if (path := folder / kind / f"{one}.yaml").exists() else one
             for one in ",".join(lists).split(",")
         }
-        for kind, lists in (("algorithm", [swept.algorithm]), ("graph", told.paper_graphs.values()))
+        for kind, lists in (("algorithm", [swept.algorithm]), ("graph", preset.paper_graphs.values()))
     }
     for claim in layout.ratios:
         assert set(claim.algorithms) <= names["algorithm"]

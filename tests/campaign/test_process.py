@@ -192,10 +192,10 @@ def test_endless_output_is_kept_at_both_ends_and_costs_no_disk(run_module):
 def test_time_that_is_forgiven_does_not_count(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (tmp_path / "a_child.py").write_text("import threading; threading.Event().wait(1.5)")
-    asked = []
+    calls = []
 
     def forgiven() -> float:
-        asked.append(True)
+        calls.append(True)
         return 60.0
 
     out = tmp_path / "out"
@@ -203,7 +203,7 @@ def test_time_that_is_forgiven_does_not_count(tmp_path, monkeypatch):
         "a_child", [], output=out, environment={}, time_s=0.3, memory_bytes=GIGABYTE, forgiven_s=forgiven
     )
     assert (ending.status, ending.limit) == (0, None)
-    assert asked == [True]
+    assert calls == [True]
 
 
 def test_forgiven_time_is_added_to_the_limit_once(tmp_path, monkeypatch):

@@ -53,14 +53,14 @@ def posed(algorithm):
     return SimpleNamespace(program=trace(algorithm), graph=grid(rows=100, columns=100), features=2)
 
 
-def asked(**options):
+def cell_with(**options):
     """Return a cell of Onyx with options that the user gave."""
     config = {**CONFIG, "engine": {"name": "onyx", **options}}
     return resolve_cell({**config, "algorithm": {"name": "pagerank"}, "graph": {"name": "grid"}}, load_plugins())
 
 
 def test_onyx_runs_programs_that_only_its_default_refuses():
-    cell, problem = asked(), posed(HubsAndAuthorities())
+    cell, problem = cell_with(), posed(HubsAndAuthorities())
     engine = load(SPECS["onyx"])(schedule_from_options(SPECS["onyx"], {}))
     answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
     assert answer == No("asq reduces 'from_hubs', whose movement no edge stage tracks")
@@ -71,21 +71,21 @@ def test_onyx_runs_programs_that_only_its_default_refuses():
 
 def test_options_of_the_user_are_not_changed():
     """Even if it equals the default: the refusal then names a schedule that would run."""
-    cell, problem = asked(change_driven=True), posed(HubsAndAuthorities())
+    cell, problem = cell_with(change_driven=True), posed(HubsAndAuthorities())
     assert resolve(SPECS["onyx"], cell, problem, "refused") is None
     assert hint(SPECS["onyx"], cell, problem) == "; engine.change_driven=false would run it"
 
 
 def test_several_options_are_named_together():
-    cell, problem = asked(change_driven=True, block_size=64), posed(HubsAndAuthorities())
+    cell, problem = cell_with(change_driven=True, block_size=64), posed(HubsAndAuthorities())
     assert hint(SPECS["onyx"], cell, problem) == "; engine.change_driven=false engine.block_size=null would run it"
 
 
 def test_options_left_at_null_are_not_given():
-    assert asked(change_driven=None, rebuild=3).given == ("rebuild",)
-    assert asked(change_driven=None).schedule == asked().schedule
-    assert asked(fold=True).schedule == asked().schedule
-    assert asked().key("here") != asked(fold=True).key("here")  # because one may be changed and the other not
+    assert cell_with(change_driven=None, rebuild=3).given == ("rebuild",)
+    assert cell_with(change_driven=None).schedule == cell_with().schedule
+    assert cell_with(fold=True).schedule == cell_with().schedule
+    assert cell_with().key("here") != cell_with(fold=True).key("here")  # because one may be changed and the other not
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ def test_a_sweep_resumes_by_its_id(command_here, tmp_path):
     assert {record["cell"]: record["outcome"] for _, record in read_records(tmp_path / "results")} == before
 
 
-def asked(*lines):
+def overrides(*lines):
     return OverridesParser.create().parse_overrides(list(lines))
 
 
@@ -187,10 +187,10 @@ def test_settings_of_the_command_that_resumes_come_last_and_win(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / SWEEP_FILE).write_text(json.dumps({"cells": cells}), "utf-8")
     now = ["sweep.id=mine", "limits.time_s=5", "rounds=2"]
-    found = continued(asked(*now), str(tmp_path))
+    found = continued(overrides(*now), str(tmp_path))
     assert found == [["engine=onyx", "limits.time_s=9", *now]] * 2
-    assert continued(asked(*now, "engine=scipy"), str(tmp_path)) is None
-    assert continued(asked("sweep.id=other"), str(tmp_path)) is None
+    assert continued(overrides(*now, "engine=scipy"), str(tmp_path)) is None
+    assert continued(overrides("sweep.id=other"), str(tmp_path)) is None
 
 
 def test_what_applies_to_one_command_is_not_kept():

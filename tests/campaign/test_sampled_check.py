@@ -52,8 +52,8 @@ def test_a_right_run_is_ok_a_wrong_one_is_not(outcomes):
 
 
 def test_reductions_over_the_whole_graph_are_checked_too(outcomes):
-    asked = "algorithm=pagerank", "graph=fake_path", "features=2"  # the end of the path has no out-edge
-    found = outcomes("engine=fake_right,fake_wrong", *asked)
+    overrides = "algorithm=pagerank", "graph=fake_path", "features=2"  # the end of the path has no out-edge
+    found = outcomes("engine=fake_right,fake_wrong", *overrides)
     outcome, reason, validation = found["fake_right", "pagerank"]
     assert outcome == "ok", reason
     assert validation["against"].startswith("supersteps 1 and ")
@@ -77,8 +77,8 @@ def test_a_program_without_a_sampled_check_is_reported(outcomes):
     assert "the program alternates sides; give validate=true or false" in reason
 
 
-@pytest.mark.parametrize(("most", "asked"), [(100, 1), (99, 0)])
-def test_the_library_computes_whole_answers_of_graphs_that_are_not_too_large(most, asked, monkeypatch):
+@pytest.mark.parametrize(("most", "solves"), [(100, 1), (99, 0)])
+def test_the_library_computes_whole_answers_of_graphs_that_are_not_too_large(most, solves, monkeypatch):
     level = np.zeros((3, 1), np.float32)
     answers, problem = [], SimpleNamespace(
         start=None, graph=SimpleNamespace(num_edges=100), max_supersteps=9, by_residual=False, program=trace(BFS())
@@ -91,10 +91,12 @@ def test_the_library_computes_whole_answers_of_graphs_that_are_not_too_large(mos
     )
     right = SimpleNamespace(worst=lambda problem: (Comparison(True, 0.0, 0.0, WITHIN), "a sample"))
     cell = SimpleNamespace(validate="sampled")
-    outcome, reason, told = verdict.verdict(cell, problem, {"level": level}, settled=True, supersteps=5, checked=right)
-    assert len(answers) == asked
-    assert told["validation"]["against"] == ("a library; a sample" if asked else "a sample")
-    assert (outcome, bool(reason)) == ((Outcome.WRONG, True) if asked else (Outcome.OK, False))
+    outcome, reason, fields = verdict.verdict(
+        cell, problem, {"level": level}, settled=True, supersteps=5, checked=right
+    )
+    assert len(answers) == solves
+    assert fields["validation"]["against"] == ("a library; a sample" if solves else "a sample")
+    assert (outcome, bool(reason)) == ((Outcome.WRONG, True) if solves else (Outcome.OK, False))
 
 
 @pytest.mark.parametrize("off", [0.0, 0.5])

@@ -172,12 +172,12 @@ def test_a_journal_tells_each_line_once_and_half_a_line_later(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("done", "total", "elapsed", "told"),
+    ("done", "total", "elapsed", "text"),
     [(1, 1, 5.0, ""), (1, 3, 5.0, ", about 10 s left"), (2, 4, 600.0, ", about 10 min left"),
      (1, 5, 3600.0, ", about 4.0 h left")],
 )  # fmt: skip
-def test_the_time_left_follows_from_the_time_taken(done, total, elapsed, told):
-    assert time_left(done, total, elapsed) == told
+def test_the_time_left_follows_from_the_time_taken(done, total, elapsed, text):
+    assert time_left(done, total, elapsed) == text
 
 
 def test_progress_shows_running_cells_and_otherwise_the_remaining_ones():

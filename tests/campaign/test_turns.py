@@ -342,8 +342,8 @@ def test_an_engine_that_cannot_be_built_takes_nothing(ran, monkeypatch):
 
 
 def test_the_run_before_a_change_is_beside_other_cells_but_for_its_run(ran):
-    asked = {"algorithm": {"name": "bfs"}, "graph": {"name": "fake_path", "vertices": 12}, "warm": WARM}
-    fields, events = ran("cuda", **asked)
+    settings = {"algorithm": {"name": "bfs"}, "graph": {"name": "fake_path", "vertices": 12}, "warm": WARM}
+    fields, events = ran("cuda", **settings)
     assert fields["outcome"] == "ok", fields["reason"]
     begin = ["admitted", "build", "rooms"]
     before = [*begin, *shared("context", "prepare"), *alone("reset", "run"), *shared("values", "close"), "out"]
@@ -353,8 +353,8 @@ def test_the_run_before_a_change_is_beside_other_cells_but_for_its_run(ran):
 
 
 def test_the_run_before_a_change_has_the_processor_exclusively(ran):
-    asked = {"algorithm": {"name": "bfs"}, "graph": {"name": "fake_path", "vertices": 12}, "warm": WARM}
-    fields, events = ran("cpu", **asked)
+    settings = {"algorithm": {"name": "bfs"}, "graph": {"name": "fake_path", "vertices": 12}, "warm": WARM}
+    fields, events = ran("cpu", **settings)
     assert fields["outcome"] == "ok", fields["reason"]
     begin = ["admitted", "build", "prepare", "alone"]
     before = [*begin, "reset", "run", "idle", "values", "close"]

@@ -134,8 +134,8 @@ def test_a_long_wait_is_reported_once_without_a_terminal(capsys):
         assert capsys.readouterr().out == ""
         for elapsed in (11.0, 12.0):
             progress.waiting("a", elapsed, "process 7: [b]another[/b] cell")
-    told = "ring · spread · k=3 · right waits for its device behind process 7: [b]another[/b] cell\n"
-    assert capsys.readouterr().out == told
+    line = "ring · spread · k=3 · right waits for its device behind process 7: [b]another[/b] cell\n"
+    assert capsys.readouterr().out == line
 
 
 def test_the_wait_for_the_end_of_a_cell_on_a_gpu_is_recorded(locks, tmp_path, monkeypatch):
@@ -146,9 +146,9 @@ def test_the_wait_for_the_end_of_a_cell_on_a_gpu_is_recorded(locks, tmp_path, mo
     cell = dataclasses.replace(resolve_cell(config(), load_plugins(found=[fakes])), device=GPU)
     request.write_text(json.dumps({"cell": cell.plain(), "folder": str(tmp_path), "memory_bytes": 0}))
 
-    def run_cell(cell, told, folder, memory_bytes):
-        told.stage("rate")
-        told.end(Outcome.OK)
+    def run_cell(cell, child_report, folder, memory_bytes):
+        child_report.stage("rate")
+        child_report.end(Outcome.OK)
         phases = Phases()
         phases.seconds = {"open": 1.0, "wait": 2.0}
         return phases

@@ -33,8 +33,8 @@ def test_a_warm_run_and_a_cold_one_are_on_record_and_in_the_table(command_here, 
     assert mine < cold
     assert record["labels"]["graph"].endswith(" after delete, change=0.01, seed=3")
     supersteps = f"{len(record['supersteps'])} / {len(warm['cold_supersteps'])}"
-    for told in ("Warm / cold", "start", "cold over warm", supersteps):
-        assert told in finished.stdout
+    for heading in ("Warm / cold", "start", "cold over warm", supersteps):
+        assert heading in finished.stdout
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_impossible_changes_are_invalid_input(command_here, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("option", "message"),
     [
         ("warm.change=2", "warm.change is 2"),
         ("warm.change=0", "warm.change is 0; it must be a number above 0"),
@@ -74,7 +74,7 @@ def test_impossible_changes_are_invalid_input(command_here, tmp_path):
         ("warm.kint=insert", "kint"),
     ],
 )
-def test_senseless_changes_are_refused_before_anything_runs(command_here, option, told):
+def test_senseless_changes_are_refused_before_anything_runs(command_here, option, message):
     finished = command_here("engine=fake_right", "algorithm=fake_spread", "graph=fake_ring", "warm.change=0.5", option)
     assert finished.returncode == 2
-    assert told in finished.stderr
+    assert message in finished.stderr
