@@ -255,21 +255,21 @@ def in_turns(folder, count=6, **sides):
 def test_the_command_fails_for_slower_benchmarks(tmp_path, capsys):
     given = in_turns(tmp_path, before={"fast": 1.0, "slow": 4.0}, after={"fast": 1.3, "slow": 4.0, "other": 1.0})
     assert main(["regressions", *given]) == 1
-    told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith("slower")
-    assert told[0].endswith("solve[flood-ring-k=8-fast]")
-    assert told[1].startswith("no difference")
-    assert told[-1] == "1 of 2 became slower; 0 are undecided; 1 are on one side only"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("slower")
+    assert lines[0].endswith("solve[flood-ring-k=8-fast]")
+    assert lines[1].startswith("no difference")
+    assert lines[-1] == "1 of 2 became slower; 0 are undecided; 1 are on one side only"
     assert main(["regressions", *given, "--threshold", "0.5"]) == 0
 
 
 def test_the_command_requires_several_turns(tmp_path, capsys):
     given = in_turns(tmp_path, count=1, before={"fast": 1.0}, after={"fast": 1.3})
     assert main(["regressions", *given]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith("cannot tell")
-    assert told[0].endswith("solve[flood-ring-k=8-fast]: 1 of 6 pairs of turns")
-    assert told[-1] == "0 of 1 became slower; 1 are undecided; 0 are on one side only"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("cannot tell")
+    assert lines[0].endswith("solve[flood-ring-k=8-fast]: 1 of 6 pairs of turns")
+    assert lines[-1] == "0 of 1 became slower; 1 are undecided; 0 are on one side only"
 
 
 def test_other_machines_and_files_without_samples_are_refused(tmp_path, capsys):

@@ -92,11 +92,11 @@ def test_a_file_without_a_record_is_named(store):
 
 
 @pytest.mark.parametrize(
-    ("sql", "told"),
+    ("sql", "message"),
     [("SELECT enginee FROM records", '"engine"'), ("SELECT * FROM read_text('/etc/hostname')", "disabled")],
 )
-def test_a_query_reads_records_and_nothing_else(store, sql, told):
-    with pytest.raises(QueryError, match=told):
+def test_a_query_reads_records_and_nothing_else(store, sql, message):
+    with pytest.raises(QueryError, match=message):
         query(store, sql)
 
 
@@ -124,16 +124,16 @@ def test_whatever_a_file_holds_it_is_counted_with_the_others(store, capsys):
     (store / "s1" / "long").mkdir()
     (store / "s1" / "long" / "record.json").write_text(f'{{"schema": {"9" * 5000}}}')
     assert records_command.main(["check", str(store)]) == 1
-    told = capsys.readouterr().out
-    assert "3 of 5 records are valid" in told
+    printed = capsys.readouterr().out
+    assert "3 of 5 records are valid" in printed
     for name in ("deep", "long"):
-        assert f"s1/{name}/record.json: " in told
+        assert f"s1/{name}/record.json: " in printed
 
 
 @pytest.mark.parametrize("command", [["check"], ["compact"], ["benchmark"], ["query"]])
 def test_a_folder_that_is_not_there_is_named(tmp_path, capsys, command):
-    asked = ["SELECT 1"] if command == ["query"] else []
-    assert records_command.main([*command, str(tmp_path / "resluts"), *asked]) == 1
+    arguments = ["SELECT 1"] if command == ["query"] else []
+    assert records_command.main([*command, str(tmp_path / "resluts"), *arguments]) == 1
     assert "resluts is not a folder" in capsys.readouterr().err
 
 
@@ -152,9 +152,9 @@ def test_the_commands_of_the_page_work(store, monkeypatch, capsys):
     commands = re.findall(r"^ *python -m harness\.records (.*results.*)$", page.read_text(), re.MULTILINE)
     for command in commands:
         assert records_command.main(shlex.split(command, comments=True)) == 0
-    assert "3 of 3 records are valid" in (told := capsys.readouterr().out)
-    assert "graph,engine,features,median" in told
-    assert "results/records.parquet" in told
+    assert "3 of 3 records are valid" in (printed := capsys.readouterr().out)
+    assert "graph,engine,features,median" in printed
+    assert "results/records.parquet" in printed
 
 
 def test_a_wrong_answer_has_no_time(tmp_path):

@@ -19,8 +19,8 @@ KEPT = sorted((Path(__file__).parent / "versions").glob("*.json"))
 
 
 def test_the_published_schema_is_the_one_in_force():
-    told = "it is out of date: python -m harness.records schema > docs/record-schema.json"
-    assert json.loads(PUBLISHED.read_text()) == json_schema(), told
+    message = "it is out of date: python -m harness.records schema > docs/record-schema.json"
+    assert json.loads(PUBLISHED.read_text()) == json_schema(), message
 
 
 def test_the_command_prints_the_schema():
@@ -117,7 +117,7 @@ def test_an_accuracy_without_an_earlier_superstep_is_kept(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("version", "told"),
+    ("version", "message"),
     [
         (SCHEMA_VERSION + 1, "install a newer one"),
         (0, "not a version"),
@@ -125,8 +125,8 @@ def test_an_accuracy_without_an_earlier_superstep_is_kept(tmp_path):
         (True, "not a version"),
     ],
 )
-def test_an_unknown_version_is_an_error(version, told):
-    with pytest.raises(RecordError, match=told):
+def test_an_unknown_version_is_an_error(version, message):
+    with pytest.raises(RecordError, match=message):
         upgraded({**record(), "schema": version})
 
 

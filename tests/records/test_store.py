@@ -42,7 +42,7 @@ def test_folders_that_go_while_one_looks_are_left_out(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"schema": 99}, "'schema' is 99"),
         ({"outcome": "splendid"}, "'splendid' - at `.*outcome"),
@@ -57,13 +57,13 @@ def test_folders_that_go_while_one_looks_are_left_out(tmp_path, monkeypatch):
         ({"validation": {"ok": True}}, "missing required field .* - at .*validation"),
     ],
 )
-def test_invalid_records_are_neither_written_nor_read(tmp_path, change, told):
+def test_invalid_records_are_neither_written_nor_read(tmp_path, change, message):
     broken = {**record(), **change}
-    with pytest.raises(RecordError, match=told):
+    with pytest.raises(RecordError, match=message):
         write_record(tmp_path, broken)
     assert list(tmp_path.iterdir()) == []
     write_json(tmp_path / RECORD_FILE, broken)
-    with pytest.raises(RecordError, match=f"{RECORD_FILE}.*{told}"):
+    with pytest.raises(RecordError, match=f"{RECORD_FILE}.*{message}"):
         read_record(tmp_path / RECORD_FILE)
 
 
