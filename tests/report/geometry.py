@@ -22,17 +22,17 @@ def differences(expected: list[dict[str, Any]], found: list[dict[str, Any]], wid
     if names != met:
         place = next((n for n, pair in enumerate(zip(names, met, strict=False)) if pair[0] != pair[1]), len(names))
         return [f"landmark {place} of {len(names)} is not {names[place : place + 1]} but {met[place : place + 1]}"]
-    told = []
+    problems = []
     for one, other in zip(expected, found, strict=True):
         room = width * (_FITTED if one["name"].startswith(_BY_TEXT) else _FLUID)
         for side in ("left", "right"):
             if abs(one[side] - other[side]) > room:
-                told.append(f"{one['name']}: its {side} edge is at {other[side]}, not {one[side]}")
+                problems.append(f"{one['name']}: its {side} edge is at {other[side]}, not {one[side]}")
         before, now = one["height"], other["height"]
         if (
             now > max(_HIGHER * before, before + _LINES)
             or now < min(before / _HIGHER, before - _LINES)
             or (now < min(_LOWER * before, before - _BIT))
         ):
-            told.append(f"{one['name']}: it is {now} high, not {before}")
-    return told
+            problems.append(f"{one['name']}: it is {now} high, not {before}")
+    return problems

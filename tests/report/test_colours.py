@@ -20,7 +20,7 @@ DEFECTS = {
 TO_XYZ = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
 WHITE = np.array([0.9505, 1.0, 1.089])
 APART = 14  # CIE76; about 2 is just noticeable
-FIRST = 4  # colours of series; further ones are told apart by their dashes and markers
+FIRST = 4  # colours of series; further ones are distinguished by their dashes and markers
 
 
 def lab(colour, defect):

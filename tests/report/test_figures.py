@@ -41,14 +41,14 @@ def test_every_kind_is_drawn(drawn):
 
 
 def test_they_name_their_contents(drawn):
-    told = {path.name: (text_of(path), title) for path, title in drawn if path.suffix == ".svg"}
-    text, title = told["features-01.svg"]
+    texts = {path.name: (text_of(path), title) for path, title in drawn if path.suffix == ".svg"}
+    text, title = texts["features-01.svg"]
     assert title == "ring · flood"
     for word in ("ring · flood", "features k", "solve (s)", "fast", "middling (width=2, direction=push)"):
         assert word in text
     for word in ("4", "~", "crashed", f"{SCRIPT} · flood, k = 8"):
-        assert word in told["speed-ups-01.svg"][0]
-    assert "my own" in told["phases-01.svg"][0]
+        assert word in texts["speed-ups-01.svg"][0]
+    assert "my own" in texts["phases-01.svg"][0]
 
 
 def test_pictures_are_large_enough_for_print(tmp_path):
@@ -84,8 +84,8 @@ def results(tmp_path):
     names = [f"{len(records) - place:024d}" for place in range(len(records))]
     for name, one in zip(names, records, strict=True):
         write_record(tmp_path / "results" / "0123456789ab" / name, one)
-    told = {"sweep": "0123456789ab", "baseline": "slow", "cells": [{"cell": name} for name in [*names, "lost"]]}
-    write_json(tmp_path / "results" / "0123456789ab" / "sweep.json", told)
+    description = {"sweep": "0123456789ab", "baseline": "slow", "cells": [{"cell": name} for name in [*names, "lost"]]}
+    write_json(tmp_path / "results" / "0123456789ab" / "sweep.json", description)
     return tmp_path / "results"
 
 

@@ -21,9 +21,9 @@ FLOOR = floor_of(Work(bytes=[100, 270], adds=0, wide=False, launches=2), RATES)
 
 def test_the_table_shows_the_floor_as_a_share_of_the_time(capsys):
     show_sweep([record("fast", floor=FLOOR), record("slow", (20.0, 19.0, 21.0))], 2, None, Path("results"), width=220)
-    told = capsys.readouterr().out
-    assert " 37 % " in told
-    assert "floor: a lower bound of the time of a run" in told
+    printed = capsys.readouterr().out
+    assert " 37 % " in printed
+    assert "floor: a lower bound of the time of a run" in printed
 
 
 def test_a_sweep_without_floors_has_no_such_column(capsys):
@@ -41,10 +41,10 @@ def test_the_page_shows_the_share_and_the_largest_term():
 
 def test_a_time_below_its_floor_is_explained_below_the_table(capsys):
     show_sweep([record("fast", (0.3, 0.29, 0.31), floor=FLOOR, marks=[Mark.BELOW_FLOOR])], 1, None, Path("results"))
-    told = capsys.readouterr().out
-    assert "123 %" in told
-    assert "below_floor" in told
-    assert "so that one of the two is wrong" in " ".join(told.split())
+    printed = capsys.readouterr().out
+    assert "123 %" in printed
+    assert "below_floor" in printed
+    assert "so that one of the two is wrong" in " ".join(printed.split())
 
 
 def test_floors_can_be_queried(tmp_path):
@@ -54,7 +54,7 @@ def test_floors_can_be_queried(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("share", "told"), [(0.37, "37 %"), (0.0412, "4.1 %"), (0.996, "100 %"), (1.234, "123 %"), (0.0004, "0.04 %")]
+    ("share", "shown"), [(0.37, "37 %"), (0.0412, "4.1 %"), (0.996, "100 %"), (1.234, "123 %"), (0.0004, "0.04 %")]
 )
-def test_shares_have_two_digits(share, told):
-    assert percent(share) == told
+def test_shares_have_two_digits(share, shown):
+    assert percent(share) == shown

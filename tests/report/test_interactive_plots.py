@@ -208,11 +208,11 @@ NUMBERS = [0.0, 3.2e-7, 1.5e-6, 0.00123456, 0.5, 1.0, 61.23, 999.0]
 def test_numbers_are_written_as_in_the_tables(page, file):
     """The script and the tables write the same number in the same way."""
     own = re.search(r"// Numbers as people read them.*?(?=// Colours of the style sheet)", file.read_text(), re.S)
-    run = f"(told) => {{ {own.group()}; return told.map(([unit, value]) => valueText({{ unit }}, value, 3)); }}"
+    run = f"(pairs) => {{ {own.group()}; return pairs.map(([unit, value]) => valueText({{ unit }}, value, 3)); }}"
     counts = [1, 9999, 10_000, 123_456, 1_046_528, 2.5e9]
-    told = [["seconds", value] for value in NUMBERS[1:]] + [["count", value] for value in counts]
+    pairs = [["seconds", value] for value in NUMBERS[1:]] + [["count", value] for value in counts]
     wanted = [seconds(value) for value in NUMBERS[1:]] + [count(int(value)) for value in counts]
-    assert page.evaluate(run, told) == wanted
+    assert page.evaluate(run, pairs) == wanted
 
 
 def test_without_the_script_and_in_print_there_are_drawings(browser, file, page):

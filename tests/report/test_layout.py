@@ -230,9 +230,9 @@ def counted(efficiency, transactions, by="model"):
     return {**whole, "source": by, "share": 1.0, "kernels": {"spread": whole}}
 
 
-def of_memory(aware, graph, model, counters=None, told=""):
+def of_memory(aware, graph, model, counters=None, reason=""):
     made = cell("onyx", aware, "flood", graph, 0.1)
-    return {**made, "memory": {"model": model, "counters": counters, "reason": told}}
+    return {**made, "memory": {"model": model, "counters": counters, "reason": reason}}
 
 
 MEMORY = {**SPEED_UPS, "kind": "memory", "columns": {name: COLUMNS[name] for name in ("NFA", "FA")}}
@@ -240,9 +240,9 @@ TRANSACTIONS = [
     of_memory(False, "road_usa", counted(0.2, 4e6), counted(0.25, 4.4e6, "counters")),
     of_memory(True, "road_usa", counted(0.5, 1e6), counted(0.5, 1.1e6, "counters")),
     of_memory(False, "ring", counted(0.2, 0.0)),
-    of_memory(True, "ring", counted(0.8, 0.0), told="no counters: ncu is not on the PATH"),
-    of_memory(False, "star", None, told="no model: of sums alone"),
-    of_memory(True, "star", None, told="no model: of sums alone"),
+    of_memory(True, "ring", counted(0.8, 0.0), reason="no counters: ncu is not on the PATH"),
+    of_memory(False, "star", None, reason="no model: of sums alone"),
+    of_memory(True, "star", None, reason="no model: of sums alone"),
 ]
 
 

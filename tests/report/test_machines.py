@@ -56,8 +56,8 @@ def test_without_a_verdict_there_is_no_ratio():
 def test_the_command_lays_out_the_sweeps_of_several_machines(tmp_path):
     for host, median in (("slow", 2.0), ("fast", 1.0)):
         write_record(tmp_path / host / "0", cell(host, None, median))
-        told = {"sweep": f"of {host}", "baseline": "e", "layout": LAYOUT.plain(), "cells": [{"cell": "0"}]}
-        write_json(tmp_path / host / "sweep.json", told)
+        description = {"sweep": f"of {host}", "baseline": "e", "layout": LAYOUT.plain(), "cells": [{"cell": "0"}]}
+        write_json(tmp_path / host / "sweep.json", description)
     assert main(["layout", str(tmp_path)]) == 0
     assert "2 s, 0.5x" in (tmp_path / "layout.txt").read_text()  # over the first folder by name
 

@@ -75,7 +75,7 @@ def test_values_without_a_number_are_sorted_last(opened, tmp_path):
     validation = record()["validation"]
     errors = [float("nan"), 2.0, float("inf"), 1.0]
     checked = [{**validation, "error": error} for error in errors]
-    found = [cell(f"e{n}", "ring", "flood", 1, 1.0, validation=told) for n, told in enumerate(checked)]
+    found = [cell(f"e{n}", "ring", "flood", 1, 1.0, validation=validation) for n, validation in enumerate(checked)]
     page = opened(write_page(tmp_path / "report.html", found, None))
     for direction in ([1.0, 2.0, float("inf"), None], [float("inf"), 2.0, 1.0, None]):
         page.get_by_role("button", name="error").click()
@@ -84,8 +84,8 @@ def test_values_without_a_number_are_sorted_last(opened, tmp_path):
 
 def test_warm_runs_stand_beside_cold_ones():
     text = render_page([warm_record(), record("cold")], None, 2)
-    for told in ("warm, 7 vertices reset", "500 ms", "4 s", "8x", "2 / 3", "150 / 29.1 k", "31"):
-        assert f">{told}</td>" in text
+    for shown in ("warm, 7 vertices reset", "500 ms", "4 s", "8x", "2 / 3", "150 / 29.1 k", "31"):
+        assert f">{shown}</td>" in text
     assert 'id="warm"' not in render_page([record("cold")], None, 1)
 
 
@@ -100,9 +100,9 @@ def test_the_script_is_not_needed_to_read_it(browser, file):
 
 def test_headings_sort_up_down_and_back(opened, file):
     page = opened(file)
-    asked = values(page, "solve")
+    times = values(page, "solve")
     head = page.locator("#cells").get_by_role("button", name="solve")
-    numbers = [value for value in asked if value is not None]
+    numbers = [value for value in times if value is not None]
     head.click()
     assert values(page, "solve") == [*sorted(numbers), None, None, None]
     assert (
@@ -112,7 +112,7 @@ def test_headings_sort_up_down_and_back(opened, file):
     head.click()
     assert values(page, "solve") == [*sorted(numbers, reverse=True), None, None, None]
     head.click()
-    assert values(page, "solve") == asked
+    assert values(page, "solve") == times
     page.get_by_role("button", name="engine").click()
     names = [name for name, _ in rows(page)]
     assert names == sorted(names)
@@ -154,10 +154,10 @@ def test_speed_ups_are_shaded_on_either_side_of_the_baseline(opened, file):
 
 def test_failures_are_reported_with_their_last_lines(opened, file):
     page = opened(file)
-    told = page.inner_text("#failures")
+    failures = page.inner_text("#failures")
     for text in ("died by SIGSEGV", "<b>the last</b>", "line 99", "stage 'x' has no delta form", "k = 8 · fast"):
-        assert text in told
-    assert "line 10\n" not in told
+        assert text in failures
+    assert "line 10\n" not in failures
 
 
 def test_names_stay_text(opened, file):
@@ -392,5 +392,5 @@ def test_caveats_are_counted_among_the_times_of_right_answers():
     validation = {**record()["validation"], "ok": False}
     records = [cell("slow", "ring", "flood", 1, 4.0, marks=["busy"]), cell("fast", "ring", "flood", 1, 1.0)]
     wrong = cell("odd", "ring", "flood", 1, 1.0, marks=["busy"], outcome="wrong", validation=validation)
-    told = page_model([*records, wrong], "slow", 3)["marks"]
-    assert [note.partition(":")[0] for note in told if " times are " in note] == ["1 of 2 times are busy"]
+    notes = page_model([*records, wrong], "slow", 3)["marks"]
+    assert [note.partition(":")[0] for note in notes if " times are " in note] == ["1 of 2 times are busy"]

@@ -45,7 +45,7 @@ def file(tmp_path_factory):
     for number, record in enumerate(records()):
         write_record(folder / record["cell"], record)
         for name in record["artefacts"] if number else []:
-            (folder / record["cell"] / name).write_text("told")
+            (folder / record["cell"] / name).write_text("content")
     (folder / "layout.svg").write_text(FIGURE)
     return write_page(folder / PAGE_FILE, records(), "slow", layout=LAYOUT)
 

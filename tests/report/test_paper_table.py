@@ -64,15 +64,15 @@ def rows(text):
 
 
 def test_without_records_nothing_is_measured(tmp_path):
-    told = render_paper_table(table(tmp_path), tmp_path)
-    assert rows(told)[0] == ["", "graph", "Slow, paper", "Slow, here", "Fast, paper", "Fast, here"]
-    assert rows(told)[2:] == [
+    text = render_paper_table(table(tmp_path), tmp_path)
+    assert rows(text)[0] == ["", "graph", "Slow, paper", "Slow, here", "Fast, paper", "Fast, here"]
+    assert rows(text)[2:] == [
         ["FL", "RU", "100.5 ms", "-", "2.0x", "-"],
         ["", "HW", "200.0 ms", "-", "X", "-"],
         ["AL", "RU", "50.0 ms", "-", "3.0x", "-"],
     ]
-    assert "- -: not measured yet" in told
-    assert "- X: out of memory" in told
+    assert "- -: not measured yet" in text
+    assert "- X: out of memory" in text
 
 
 def test_our_times_and_speed_ups_are_beside_those_of_the_paper(tmp_path, figures):
@@ -82,9 +82,9 @@ def test_our_times_and_speed_ups_are_beside_those_of_the_paper(tmp_path, figures
         cell("slow", "like_hollywood", (0.04, 0.039, 0.041)),
         cell("fast", "like_hollywood", None, outcome="out_of_memory"),
     )
-    told = render_paper_table(table(tmp_path), folder)
-    assert told.startswith("**Paper 2020, table 1, and the sweep `demo`, k = 4; factors: speed-up over Slow**")
-    assert rows(told)[2:] == [
+    text = render_paper_table(table(tmp_path), folder)
+    assert text.startswith("**Paper 2020, table 1, and the sweep `demo`, k = 4; factors: speed-up over Slow**")
+    assert rows(text)[2:] == [
         ["FL", "RU", "100.5 ms", "40 ms", "2.0x", "4x"],
         ["", "HW", "200.0 ms", "40 ms", "X", "X"],
         ["AL", "RU", "50.0 ms", "-", "3.0x", "-"],
@@ -95,11 +95,11 @@ def test_times_are_shown_with_their_factor_over_the_first_column(tmp_path, figur
     folder = figures(
         cell("slow", "road_usa", (0.01, 0.0099, 0.0101)), cell("fast", "road_usa", (0.04, 0.039, 0.041))
     )  # fmt: skip
-    told = render_paper_table(
+    text = render_paper_table(
         table(tmp_path, TABLE.replace('"speed-ups"', '"times"').replace("2.0]", "402.0]")), folder
     )
-    assert "factors: time over that of Slow" in told
-    assert rows(told)[2] == ["FL", "RU", "100.5 ms", "10 ms", "402.0 ms, 4x", "40 ms, 4x"]
+    assert "factors: time over that of Slow" in text
+    assert rows(text)[2] == ["FL", "RU", "100.5 ms", "10 ms", "402.0 ms, 4x", "40 ms, 4x"]
 
 
 def test_doubtful_factors_are_marked(tmp_path, figures):
@@ -110,11 +110,11 @@ def test_doubtful_factors_are_marked(tmp_path, figures):
         cell("slow", "like_hollywood", (0.04, 0.039, 0.041)),
         cell("fast", "like_hollywood", (0.02, 0.02, 0.02), **once),
     )
-    told = render_paper_table(table(tmp_path), folder)
-    assert rows(told)[2][-1] == "~"
-    assert rows(told)[3][-1] == "2x ?"
-    assert "- ?: a ratio of medians without a verdict: too few samples, or other work disturbed a time" in told
-    assert r"- ~: no difference shown" in told
+    text = render_paper_table(table(tmp_path), folder)
+    assert rows(text)[2][-1] == "~"
+    assert rows(text)[3][-1] == "2x ?"
+    assert "- ?: a ratio of medians without a verdict: too few samples, or other work disturbed a time" in text
+    assert r"- ~: no difference shown" in text
 
 
 @pytest.mark.parametrize("outcome", [Outcome.WRONG, Outcome.IMPLAUSIBLE, Outcome.OUT_OF_MEMORY])
@@ -126,9 +126,9 @@ def test_times_of_cells_that_are_not_ok_are_neither_shown_nor_compared(outcome, 
         cell("slow", "like_hollywood", (0.04, 0.039, 0.041)),
         cell("fast", "like_hollywood", (0.01, 0.0099, 0.0101), outcome=outcome),
     )
-    told = rows(render_paper_table(table(tmp_path), folder))[2:]
+    shown = rows(render_paper_table(table(tmp_path), folder))[2:]
     sign = "X" if outcome is Outcome.OUT_OF_MEMORY else outcome.replace("_", r"\_")
-    assert [row[3:6:2] for row in told[:2]] == [[sign, "10 ms"], ["40 ms", sign]]
+    assert [row[3:6:2] for row in shown[:2]] == [[sign, "10 ms"], ["40 ms", sign]]
 
 
 def test_an_original_graph_wins_over_its_stand_in(tmp_path, figures):
@@ -139,7 +139,7 @@ def test_an_original_graph_wins_over_its_stand_in(tmp_path, figures):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ('unit = "ms"\n', "", "has no key 'unit'"),
         ('"ms"', '"hours"', "unit is 'hours'; it is one of ms, s"),
@@ -147,8 +147,8 @@ def test_an_original_graph_wins_over_its_stand_in(tmp_path, figures):
         ("[100.5, 2.0]", "[100.5]", "FL.RU has 1 cells, not 2"),
     ],
 )
-def test_an_invalid_table_is_refused(tmp_path, old, new, told):
-    with pytest.raises(PaperTableError, match=told):
+def test_an_invalid_table_is_refused(tmp_path, old, new, message):
+    with pytest.raises(PaperTableError, match=message):
         table(tmp_path, TABLE.replace(old, new))
 
 

@@ -142,9 +142,9 @@ def test_whole_axes_have_whole_ticks():
 
 def test_pages_contain_the_library_unchanged_with_its_licence():
     folder = ROOT / "harness" / "report" / "page" / "vendor" / "uplot"
-    told = dict(re.findall(r"\| `(.*?)` \| `([0-9a-f]{64})` \|", (folder / "README.md").read_text()))
-    assert set(told) == {"uPlot.iife.min.js", "uPlot.min.css"}
-    for name, checksum in told.items():
+    checksums = dict(re.findall(r"\| `(.*?)` \| `([0-9a-f]{64})` \|", (folder / "README.md").read_text()))
+    assert set(checksums) == {"uPlot.iife.min.js", "uPlot.min.css"}
+    for name, checksum in checksums.items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == checksum
     page = script("table")
     assert "The MIT License (MIT)" in page

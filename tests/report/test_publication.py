@@ -45,8 +45,8 @@ def sweep(tmp_path):
         {"cell": name, "overrides": ["device=cuda", "+experiment=demo", f"engine={engine}"]}
         for name, engine in CELLS.items()
     ]
-    told = {"sweep": "demo", "baseline": "fast", "layout": LAYOUT, "cells": listed}
-    write_json(tmp_path / "results" / "demo" / "sweep.json", told)
+    description = {"sweep": "demo", "baseline": "fast", "layout": LAYOUT, "cells": listed}
+    write_json(tmp_path / "results" / "demo" / "sweep.json", description)
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "page.md").write_text(PAGE)
     return tmp_path

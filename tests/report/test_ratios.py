@@ -24,10 +24,10 @@ def layout(*ratios, columns=COLUMNS):
 
 
 def cell(column, median, algorithm="flood", graph="ring", **changes):
-    told = dict(COLUMNS[column])
-    engine = told.pop("engine")
+    options = dict(COLUMNS[column])
+    engine = options.pop("engine")
     config = {"engine": engine, "algorithm": algorithm, "graph": graph, "features": 1, "max_supersteps": None,
-              "schedule": told, "device": {"kind": "cpu"}}  # fmt: skip
+              "schedule": options, "device": {"kind": "cpu"}}  # fmt: skip
     labels = {"engine": column, "algorithm": algorithm, "graph": graph}
     times = None if median is None else (median, 0.99 * median, 1.01 * median)
     given = {"config": config, "labels": labels, "features": 1, "environment": {}}
@@ -121,14 +121,14 @@ def test_bytes_requests_and_amplification_are_compared_exactly():
 def test_a_claim_without_an_engine_is_listed_with_its_reason():
     given = layout({"claim": "a cache", "missing": "no engine has one"}, FASTER)
     text = " ".join(as_text(table_of(given, [cell("fast", 1.0), cell("slow", 4.0)])).split())
-    for told in ("a cache", "no engine has one", "not measured", "faster", ">= 2x", "4x", "yes"):
-        assert told in text
+    for word in ("a cache", "no engine has one", "not measured", "faster", ">= 2x", "4x", "yes"):
+        assert word in text
     assert Layout.from_plain(given.plain()) == given
     assert given.column_of(cell("other", 1.0)) == "other"
 
 
 @pytest.mark.parametrize(
-    ("claim", "told"),
+    ("claim", "message"),
     [
         ({"claim": "x", "of": "nobody", "over": "slow", "at_least": 1}, "names 'nobody', not one of the columns"),
         (
@@ -145,10 +145,10 @@ def test_a_claim_without_an_engine_is_listed_with_its_reason():
         ({**FASTER, "colour": "red"}, "no keys but claim, of"),
     ],
 )
-def test_an_invalid_claim_names_its_key(claim, told):
+def test_an_invalid_claim_names_its_key(claim, message):
     with pytest.raises(LayoutError, match=r"layout.ratios\[0\]") as error:
         layout(claim)
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_ratios_belong_to_their_kind_of_layout():
@@ -163,8 +163,8 @@ def test_the_commands_write_the_table_and_no_figure(tmp_path, capsys):
     for number, made in enumerate(records):
         write_record(tmp_path / "demo" / str(number), made)
     listed = [{"cell": str(number), "overrides": ["+experiment=demo"]} for number in range(2)]
-    told = {"sweep": "demo", "baseline": "slow", "layout": layout(FASTER).plain(), "cells": listed}
-    write_json(tmp_path / "demo" / "sweep.json", told)
+    description = {"sweep": "demo", "baseline": "slow", "layout": layout(FASTER).plain(), "cells": listed}
+    write_json(tmp_path / "demo" / "sweep.json", description)
     assert main(["layout", str(tmp_path / "demo")]) == 0
     assert "faster" in (tmp_path / "demo" / "layout.txt").read_text()
     assert not list(tmp_path.rglob("*.svg"))

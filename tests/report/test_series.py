@@ -40,8 +40,8 @@ def test_one_time_has_no_fastest_engine_and_failures_do_not_count():
 
 
 def test_comparisons_are_sorted_by_their_number_of_features_within_their_block():
-    asked = [("flood", 8), ("drain", 2), ("flood", 128), ("drain", 1), ("flood", 16)]
-    records = [cell("slow", "ring", algorithm, k, 1.0) for algorithm, k in asked]
+    pairs = [("flood", 8), ("drain", 2), ("flood", 128), ("drain", 1), ("flood", 16)]
+    records = [cell("slow", "ring", algorithm, k, 1.0) for algorithm, k in pairs]
     found = [(group.algorithm, group.features) for group in comparisons(records, None)]
     assert found == [("flood", k) for k in ("8", "16", "128")] + [("drain", "1"), ("drain", "2")]
 

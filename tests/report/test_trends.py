@@ -62,8 +62,8 @@ def test_steps_are_where_intervals_do_not_overlap(history):
 def test_only_right_answers_of_one_problem_on_one_machine_have_a_trend(other):
     """A trend needs two of them; the software and the load of the machine may change."""
 
-    def made(commit, day, *, gpu="a card", limit=None, threads=2, outcome="ok", **told):
-        one = at(commit, day, 1.0, outcome=outcome, **told)
+    def made(commit, day, *, gpu="a card", limit=None, threads=2, outcome="ok", **fields):
+        one = at(commit, day, 1.0, outcome=outcome, **fields)
         config = {**one["config"], "max_supersteps": limit, "device": {"kind": "cpu", "threads": threads}}
         environment = {
             **one["environment"], "usable_cores": 2, "gpu": gpu and {"name": gpu, "clock": day},
