@@ -84,9 +84,9 @@ def test_engines_are_compared_on_a_graph_and_a_class_of_this_process(doubling, t
     assert pulls["resolution"]["resolved"] == {"direction": "pull"}
     assert pulls["graph"]["content_hash"] == as_graph(graph).graph.content_hash
     assert (found.baseline, found.cells, len(found)) == ("scipy", 3, 3)
-    told = capsys.readouterr().err
-    assert "[3/3]" in told
-    assert "fake_raises  engine_error" in told
+    printed = capsys.readouterr().err
+    assert "[3/3]" in printed
+    assert "fake_raises  engine_error" in printed
     table, html = found.table(), found._repr_html_()
     for shown in ("speed-up over scipy", "1 (baseline)", "fake_pulls (width=3)", "engine_error"):
         assert shown in table
@@ -150,7 +150,7 @@ def test_a_frame_has_the_rows(results, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("engines", "options", "error", "told"),
+    ("engines", "options", "error", "message"),
     [
         ([], {}, CampaignError, "no engine is given"),
         (["scipi"], {}, UnknownName, "did you mean 'scipy'"),
@@ -161,8 +161,8 @@ def test_a_frame_has_the_rows(results, monkeypatch):
         ("scipy", {"overrides": ["measur.budget_s=1"]}, CampaignError, "no key 'measur'; did you mean 'measure'"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_found_before_anything_is_measured(tmp_path, engines, options, error, told):
-    with pytest.raises(error, match=told):
+def test_a_mistake_is_found_before_anything_is_measured(tmp_path, engines, options, error, message):
+    with pytest.raises(error, match=message):
         compare(engines, "pagerank", "grid", folder=tmp_path, **options)
     assert not list(tmp_path.rglob("record.json"))
 
@@ -217,10 +217,10 @@ def test_an_interrupt_ends_the_command_and_is_passed_on(tmp_path, monkeypatch):
         "pathlib.Path(sys.argv[1]).write_text('ended in order')\n"
     )
     monkeypatch.setattr(sys, "stderr", Interrupting())
-    command = [sys.executable, "-c", source, str(tmp_path / "told")]
+    command = [sys.executable, "-c", source, str(tmp_path / "ending")]
     with pytest.raises(KeyboardInterrupt):
         _follow(command, os.environ, subprocess.DEVNULL, progress=True)
-    assert (tmp_path / "told").read_text() == "ended in order"
+    assert (tmp_path / "ending").read_text() == "ended in order"
 
 
 @pytest.mark.slow

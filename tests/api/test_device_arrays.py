@@ -248,12 +248,12 @@ def test_tensors_are_shared_on_the_device(device, torch):
 
 
 def test_invalid_values_are_found_on_the_device(device):
-    for name, value, told in (
+    for name, value, message in (
         ("source", np.full((34, 1), np.nan, np.float32), "input 'source' contains NaN"),
         ("source", np.ones((33, 1), np.float32), r"input 'source' has shape \(33, 1\); the program needs \(34, 1\)"),
         ("open", np.ones(34, np.complex64), "input 'open' is complex64; the program needs bool"),
     ):
-        with pytest.raises(InvalidInput, match=told):
+        with pytest.raises(InvalidInput, match=message):
             run("onyx", Weighing, KARATE, device="cuda", inputs={name: allocated(value)})
     assert device == []
 
@@ -339,14 +339,14 @@ def test_unreadable_arrays_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "told"),
+    ("options", "error", "message"),
     [
         ({"array": "jax"}, CampaignError, "array is 'jax'; it must be one of numpy, cupy, torch"),
         ({"array": "cupy"}, CampaignError, "array='cupy' is for device='cuda'"),
     ],
 )
-def test_a_library_that_cannot_have_the_answers_is_refused(options, error, told):
-    with pytest.raises(error, match=told):
+def test_a_library_that_cannot_have_the_answers_is_refused(options, error, message):
+    with pytest.raises(error, match=message):
         run("scipy", "pagerank", KARATE, **options)
 
 

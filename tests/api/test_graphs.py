@@ -158,7 +158,7 @@ def test_names_lead_to_numbers_and_back():
 
 
 @pytest.mark.parametrize(
-    ("data", "options", "told"),
+    ("data", "options", "message"),
     [
         ([(0, 1)], {}, "a builtins.list is not a graph; give a name of the catalogue"),
         ((1, 2, 3, 4), {}, "a tuple of 4 is not a graph"),
@@ -169,6 +169,6 @@ def test_names_lead_to_numbers_and_back():
         ((np.array([0, 0]), np.array([1, 1])), {}, "given more than once"),
     ],
 )  # fmt: skip
-def test_other_types_than_graphs_are_refused_with_the_accepted_ones(data, options, told):
-    with pytest.raises(GraphError, match=told):
+def test_other_types_than_graphs_are_refused_with_the_accepted_ones(data, options, message):
+    with pytest.raises(GraphError, match=message):
         as_graph(data, **options)

@@ -84,9 +84,9 @@ def test_a_result_has_statistics_times_record_and_text():
     assert len(record["supersteps"]) == result.supersteps
     assert "rank float32[34, 1]" in repr(result)
     assert "settled after" in repr(result)
-    told = result.explain()
-    assert "program pagerank" in told
-    assert "schedule" in told
+    explanation = result.explain()
+    assert "program pagerank" in explanation
+    assert "schedule" in explanation
 
 
 def test_answers_are_the_callers_own():
@@ -206,7 +206,7 @@ def test_results_and_inputs_of_an_engine_are_checked():
 
 
 @pytest.mark.parametrize(
-    ("engine", "algorithm", "options", "error", "told"),
+    ("engine", "algorithm", "options", "error", "message"),
     [
         ("onix", "pagerank", {}, UnknownName, "no engine called 'onix'; did you mean 'onyx'"),
         ("scipy", "page_rank", {}, UnknownName, "no algorithm called 'page_rank'; did you mean 'pagerank'"),
@@ -228,8 +228,8 @@ def test_results_and_inputs_of_an_engine_are_checked():
         ("scipy", 7, {}, CampaignError, "algorithm is 7; it must be a name, or a class or an instance"),
     ],
 )  # fmt: skip
-def test_a_mistake_says_what_to_do(engine, algorithm, options, error, told):
-    with pytest.raises(error, match=told):
+def test_a_mistake_says_what_to_do(engine, algorithm, options, error, message):
+    with pytest.raises(error, match=message):
         run(engine, algorithm, KARATE, **options)
 
 
