@@ -77,10 +77,10 @@ class Resources:
 
 def resources(module: Module, chip: str) -> dict[str, Resources]:
     """Return the resources of every kernel of a module on a chip, by name."""
-    told = compiled(module.source, module.headers, chip).resources()
+    usage = compiled(module.source, module.headers, chip).resources()
     return {
         name: Resources(found["registers"], found["shared"] + module.shared.get(name, 0), found["spills"])
-        for name, found in told.items()
+        for name, found in usage.items()
     }
 
 

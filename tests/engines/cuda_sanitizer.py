@@ -43,16 +43,16 @@ _ENDED = re.compile(r"^=*\s*(\d+ (?:passed|failed|skipped|error).*?)\s*=*$", re.
 
 def chosen() -> list[str]:
     """Return the tests to run."""
-    told = subprocess.run(
+    collected = subprocess.run(
         [*PYTEST, "--collect-only", *dict.fromkeys(path for path, _, _ in FAMILIES)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    names = [line for line in told.stdout.splitlines() if "::" in line]
+    names = [line for line in collected.stdout.splitlines() if "::" in line]
     found: list[str] = []
     for path, pattern, count in FAMILIES:
         family = [name for name in names if name.startswith(f"{path}::") and re.search(pattern, name)]
         if not family:
-            raise LookupError(f"{path} has no tests like {pattern!r}:\n{told.stdout}{told.stderr}")
+            raise LookupError(f"{path} has no tests like {pattern!r}:\n{collected.stdout}{collected.stderr}")
         found += spread(family, count or len(family))
     return list(dict.fromkeys(found))
 

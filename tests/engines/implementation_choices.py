@@ -60,9 +60,9 @@ def choices_of(engine: CudaEngine) -> Choices:
 
 def page() -> str:
     """Return the page in Markdown."""
-    told = {True: "Y", False: "N"}
+    letters = {True: "Y", False: "N"}
     rows = [
-        f"| {title} | {made.direction.capitalize()} | {told[made.change_driven]} | {told[made.shared]} |\n"
+        f"| {title} | {made.direction.capitalize()} | {letters[made.change_driven]} | {letters[made.shared]} |\n"
         for title, made in ((title, choices_of(engine)) for title, engine in engines())
     ]
     return HEAD + "".join(rows) + FOOT

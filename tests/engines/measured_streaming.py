@@ -52,8 +52,8 @@ def main():
     Path("/proc/self/clear_refs").write_text("5")  # sets the peak to the present size
     before = status("VmRSS")
     needed, total = solve(folder, name, options)
-    told = {"before": before, "peak": status("VmHWM"), "bytes_needed": needed, "total": total}
-    sys.stdout.write(json.dumps(told))
+    measured = {"before": before, "peak": status("VmHWM"), "bytes_needed": needed, "total": total}
+    sys.stdout.write(json.dumps(measured))
 
 
 if __name__ == "__main__":

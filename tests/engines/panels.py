@@ -36,13 +36,13 @@ def check_statistics(schedule, name, device, monkeypatch):
     """Check that the statistics of a run equal those with whole rows."""
     program, graph = program_named(name), graph_for(name)
     inputs = inputs_for(program, graph, 128, seed=5)
-    told = []
+    histories = []
     for panel in (cuda_panels.PANEL, WHOLE):
         monkeypatch.setattr(cuda_panels, "PANEL", panel)
         engine = prepared(schedule, program, graph, 128, device)
         assert (max(kernel.panels for kernel in engine.planned.kernels) > 1) is (panel != WHOLE)
         engine.reset(inputs)
         done = engine.run(6)
-        told.append((done.settled, [(one.active, one.edges, one.direction) for one in done.supersteps]))
+        histories.append((done.settled, [(one.active, one.edges, one.direction) for one in done.supersteps]))
         engine.close()
-    assert told[0] == told[1]
+    assert histories[0] == histories[1]

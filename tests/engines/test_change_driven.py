@@ -107,9 +107,9 @@ def check_every_superstep(strategy, algorithm, features, threads=2):
                 if off <= ROUNDING[algorithm]:
                     continue
                 full = rounding_of_full(algorithm, graph_name, features)[superstep][output]
-                told = f"{graph_name}, {output} after superstep {superstep}: {off}, and where all is computed {full}"
-                assert algorithm.startswith("belief"), told
-                assert off <= min(2 * full, program(algorithm).bound), told
+                message = f"{graph_name}, {output} after superstep {superstep}: {off}, and where all is computed {full}"
+                assert algorithm.startswith("belief"), message
+                assert off <= min(2 * full, program(algorithm).bound), message
 
 
 def of_strategies():

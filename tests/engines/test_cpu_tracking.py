@@ -214,10 +214,10 @@ def test_changes_along_paths_are_pushed_by_default(algorithm, direction):
     for device, driven, expected in (
         (CPU, True, direction), (CPU, False, "pull"), (DeviceFacts("cuda"), True, "pull"),
     ):  # fmt: skip
-        asked = OnyxSchedule(change_driven=driven)
-        assert resolve(asked, lowered, 4, FACTS, device).direction == expected
+        schedule = OnyxSchedule(change_driven=driven)
+        assert resolve(schedule, lowered, 4, FACTS, device).direction == expected
         for given in ("push", "pull"):
-            assert resolve(replace(asked, direction=given), lowered, 4, FACTS, device).direction == given
+            assert resolve(replace(schedule, direction=given), lowered, 4, FACTS, device).direction == given
 
 
 # where rows are -------------------------------------------------------------------------------------------------------

@@ -87,10 +87,10 @@ def test_reductions_are_not_read_after_the_update():
     assert of("gather", "move", "after") is None
     assert of("before", "gather", "move") is None
     (x,) = program.results
-    asked = dataclasses.replace(program, results=(x, dataclasses.replace(x, name="got")))
+    with_results = dataclasses.replace(program, results=(x, dataclasses.replace(x, name="got")))
     assert (
         fused_next_superstep(
-            dataclasses.replace(asked, stages=tuple(steps[name] for name in ("gather", "before", "move")))
+            dataclasses.replace(with_results, stages=tuple(steps[name] for name in ("gather", "before", "move")))
         )
         is None
     )

@@ -12,24 +12,24 @@ FAST, CLOSE, SLOW = Way("SpMM", 1), Way("SpMM", 2), Way("SpMM", 3)
 
 def counted(milliseconds, before=None):
     """Return the medians with the number of timings of every way; ``milliseconds``: the times of each, in order."""
-    times, asked = {way: itertools.cycle(one) for way, one in milliseconds.items()}, Counter()
+    times, calls = {way: itertools.cycle(one) for way, one in milliseconds.items()}, Counter()
 
     def time(way):
-        asked[way] += 1
+        calls[way] += 1
         return next(times[way])
 
-    return medians(tuple(milliseconds), time, before), asked
+    return medians(tuple(milliseconds), time, before), calls
 
 
 def test_only_ways_that_may_be_the_fastest_are_timed_in_all_rounds():
-    found, asked = counted({FAST: [1.0], CLOSE: [1.4], SLOW: [1.6]})
-    assert asked == {FAST: ROUNDS, CLOSE: ROUNDS, SLOW: 2}
+    found, calls = counted({FAST: [1.0], CLOSE: [1.4], SLOW: [1.6]})
+    assert calls == {FAST: ROUNDS, CLOSE: ROUNDS, SLOW: 2}
     assert found == {FAST: 1.0, CLOSE: 1.4, SLOW: 1.6}
 
 
 def test_a_pause_in_one_round_excludes_no_way():
-    found, asked = counted({FAST: [9.0, 1.0, 1.0, 1.0, 1.0], CLOSE: [1.2]})
-    assert asked[FAST] == ROUNDS
+    found, calls = counted({FAST: [9.0, 1.0, 1.0, 1.0, 1.0], CLOSE: [1.2]})
+    assert calls[FAST] == ROUNDS
     assert min(found, key=found.get) == FAST
 
 
@@ -40,23 +40,23 @@ def test_one_way_is_timed_in_all_rounds_and_a_long_one_twice():
 
 def test_the_second_call_of_a_long_way_is_its_first_timing():
     before = {FAST: (80.0, 60.0), CLOSE: (300.0, 70.0)}  # the first call of a way may load its kernels
-    found, asked = counted({FAST: [62.0], CLOSE: [72.0]}, before)
-    assert asked == {FAST: 1, CLOSE: 1}
+    found, calls = counted({FAST: [62.0], CLOSE: [72.0]}, before)
+    assert calls == {FAST: 1, CLOSE: 1}
     assert found == {FAST: 61.0, CLOSE: 71.0}
 
 
 def test_a_way_whose_two_calls_were_far_from_the_shortest_is_not_timed_again():
     before = {FAST: (30.0, 20.0), SLOW: (900.0, 81.0)}
-    found, asked = counted({FAST: [20.0], SLOW: [80.0]}, before)
-    assert asked == {FAST: ROUNDS}
+    found, calls = counted({FAST: [20.0], SLOW: [80.0]}, before)
+    assert calls == {FAST: ROUNDS}
     assert found == {FAST: 20.0, SLOW: 81.0}
     for one_pause in ((900.0, 79.0), (79.0, 900.0)):
         assert counted({FAST: [20.0], SLOW: [19.0]}, before | {SLOW: one_pause})[1][SLOW] >= 1
 
 
 def test_short_calls_decide_nothing():
-    found, asked = counted({FAST: [1.0], SLOW: [1.2]}, {FAST: (9.0, 0.1), SLOW: (9.0, 40.0)})
-    assert asked == {FAST: ROUNDS, SLOW: ROUNDS}
+    found, calls = counted({FAST: [1.0], SLOW: [1.2]}, {FAST: (9.0, 0.1), SLOW: (9.0, 40.0)})
+    assert calls == {FAST: ROUNDS, SLOW: ROUNDS}
     assert found == {FAST: 1.0, SLOW: 1.2}
 
 

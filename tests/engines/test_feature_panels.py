@@ -125,10 +125,10 @@ def runs_in_panels(name):
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if runs_in_panels(name)])
 @pytest.mark.parametrize("panel", [1, 2])
 def test_every_example_is_answered_right(name, panel):
-    asked, graph = program_named(name), graph_for(name)
-    engine, inputs = in_panels(panel), inputs_for(asked, graph, FEATURES)
-    started(engine, asked, graph, inputs).run(STEPS)
-    agrees(asked, outputs(engine, asked), reference(asked, graph, inputs, STEPS))
+    traced_program, graph = program_named(name), graph_for(name)
+    engine, inputs = in_panels(panel), inputs_for(traced_program, graph, FEATURES)
+    started(engine, traced_program, graph, inputs).run(STEPS)
+    agrees(traced_program, outputs(engine, traced_program), reference(traced_program, graph, inputs, STEPS))
 
 
 ENGINES = {
@@ -142,22 +142,22 @@ ENGINES = {
 @pytest.mark.parametrize("algorithm", ["bfs", "pagerank", "feature_diffusion"])
 @pytest.mark.parametrize("name", ENGINES)
 def test_every_engine_answers_as_it_does_without_panels(name, algorithm):
-    asked, features = program(algorithm), 3
+    traced_program, features = program(algorithm), 3
     graph, inputs = problem(algorithm, "scattered", features)
     engine = new_engine(name.split()[0], {**ENGINES[name], "panel": 2})
-    answer = engine.supports(asked, graph, features, DEVICE)
+    answer = engine.supports(traced_program, graph, features, DEVICE)
     if isinstance(answer, No):
         assert name == "scaph queue"
         assert "panel" not in answer.reason
         return
-    whole = prepared(name.split()[0], ENGINES[name], asked, graph, features, threads=1)
+    whole = prepared(name.split()[0], ENGINES[name], traced_program, graph, features, threads=1)
     whole.reset(inputs)
-    wanted = whole.run(asked.max_supersteps)
-    started(engine, asked, graph, inputs, features)
-    found = engine.run(asked.max_supersteps)
+    wanted = whole.run(traced_program.max_supersteps)
+    started(engine, traced_program, graph, inputs, features)
+    found = engine.run(traced_program.max_supersteps)
     assert found.settled == wanted.settled
     assert len(found.supersteps) == len(wanted.supersteps)
-    agrees(asked, outputs(engine, asked), outputs(whole, asked))
+    agrees(traced_program, outputs(engine, traced_program), outputs(whole, traced_program))
     assert engine.resolved_options() == {**whole.resolved_options(), "panel": 2}
     assert engine.explain().startswith("3 features in 2 panels of 2, one after another")
     assert type(engine.schedule).__name__ in engine.explain()
@@ -168,14 +168,14 @@ def test_every_engine_answers_as_it_does_without_panels(name, algorithm):
 
 
 def test_one_panel_of_all_features_is_the_engine_itself():
-    asked = program("label_propagation")  # its features are not independent
+    traced_program = program("label_propagation")  # its features are not independent
     graph, inputs = problem("label_propagation", "scattered", FEATURES)
-    engine = started(in_panels(FEATURES + 1), asked, graph, inputs)
-    assert engine.supports(asked, graph, FEATURES, DEVICE) == Yes(1000 * FEATURES)
+    engine = started(in_panels(FEATURES + 1), traced_program, graph, inputs)
+    assert engine.supports(traced_program, graph, FEATURES, DEVICE) == Yes(1000 * FEATURES)
     assert len(engine.run(STEPS).supersteps) == STEPS
     assert engine.resolved_options()["panel"] == FEATURES
     assert engine.explain() == engine.engine.explain()
-    agrees(asked, outputs(engine, asked), reference(asked, graph, inputs, STEPS))
+    agrees(traced_program, outputs(engine, traced_program), reference(traced_program, graph, inputs, STEPS))
     np.testing.assert_array_equal(engine.rows("lp", np.array([3, 1])), engine.values("lp")[[3, 1]])
 
 
@@ -187,25 +187,25 @@ def ranks():
 
 
 def test_a_run_is_continued_from_the_state_of_each_panel(ranks):
-    asked, graph, inputs = ranks
-    engine = started(in_panels(), asked, graph, inputs)
+    traced_program, graph, inputs = ranks
+    engine = started(in_panels(), traced_program, graph, inputs)
     np.testing.assert_array_equal(engine.values("rank"), inputs.properties["teleport"])
     for done in range(1, 4):
         assert len(engine.run(1).supersteps) == 1
-        agrees(asked, outputs(engine, asked), reference(asked, graph, inputs, done))
+        agrees(traced_program, outputs(engine, traced_program), reference(traced_program, graph, inputs, done))
     assert engine.run(0) == RunStatistics(settled=False)
     engine.reset(inputs)
     engine.run(1)
-    agrees(asked, outputs(engine, asked), reference(asked, graph, inputs, 1))
+    agrees(traced_program, outputs(engine, traced_program), reference(traced_program, graph, inputs, 1))
 
 
 def test_a_settled_panel_does_not_run_again_and_others_do():
     """A source without out-edges settles in two supersteps, one at the start of a chain of 41 vertices in 41."""
-    asked = program("bfs")
+    traced_program = program("bfs")
     graph, _ = problem("bfs", "chain", 2)
     source = np.full((graph.num_vertices, 2), np.inf, np.float32)
     source[-1, 0] = source[0, 1] = 0.0
-    engine = started(in_panels(1), asked, graph, Inputs({"source": source}, {}), 2)
+    engine = started(in_panels(1), traced_program, graph, Inputs({"source": source}, {}), 2)
     first = engine.run(5)
     assert (first.settled, len(first.supersteps)) == (False, 5)
     assert [step.edges for step in first.supersteps] == [80, *[40] * 4]
@@ -218,13 +218,13 @@ def test_a_settled_panel_does_not_run_again_and_others_do():
 
 
 def test_a_warm_state_is_cut_into_panels_and_not_written(ranks):
-    asked, graph, inputs = ranks
+    traced_program, graph, inputs = ranks
     state = {"rank": np.random.default_rng(1).uniform(0, 1, (graph.num_vertices, FEATURES)).astype(np.float32)}
     kept = state["rank"].copy()
-    engine = started(in_panels(), asked, graph, inputs, state=state)
+    engine = started(in_panels(), traced_program, graph, inputs, state=state)
     np.testing.assert_array_equal(engine.values("rank"), kept)
     engine.run(2)
-    agrees(asked, outputs(engine, asked), reference(asked, graph, inputs, 2, state))
+    agrees(traced_program, outputs(engine, traced_program), reference(traced_program, graph, inputs, 2, state))
     np.testing.assert_array_equal(state["rank"], kept)
 
 
@@ -240,8 +240,8 @@ class Recording(PanelEngine):
 
 
 def test_every_panel_of_a_narrowed_run_is_narrowed_once(ranks):
-    asked, graph, inputs = ranks
-    engine = started(Recording(), asked, graph, inputs)
+    traced_program, graph, inputs = ranks
+    engine = started(Recording(), traced_program, graph, inputs)
     stale, senders = np.ones(graph.num_vertices, bool), np.zeros(graph.num_vertices, bool)
     engine.narrow(stale, senders)
     engine.run(1)
@@ -254,8 +254,8 @@ def test_every_panel_of_a_narrowed_run_is_narrowed_once(ranks):
 
 
 def test_values_are_copies_and_rows_are_theirs(ranks):
-    asked, graph, inputs = ranks
-    engine = started(in_panels(), asked, graph, inputs)
+    traced_program, graph, inputs = ranks
+    engine = started(in_panels(), traced_program, graph, inputs)
     engine.run(2)
     values = engine.values("rank")
     kept = values.copy()
@@ -272,9 +272,9 @@ def test_values_are_copies_and_rows_are_theirs(ranks):
 
 
 def test_unchanged_inputs_stay_the_same_objects_and_panels_of_others_are_read_only():
-    asked = program("feature_diffusion")
+    traced_program = program("feature_diffusion")
     graph, inputs = problem("feature_diffusion", "scattered", FEATURES)
-    engine, given = started(in_panels(), asked, graph, inputs), []
+    engine, given = started(in_panels(), traced_program, graph, inputs), []
     reset = engine.engine.reset
     engine.engine.reset = lambda one, state: (given.append(one), reset(one, state))
     engine.run(1)
@@ -287,8 +287,8 @@ def test_unchanged_inputs_stay_the_same_objects_and_panels_of_others_are_read_on
 
 
 def test_inputs_are_checked_for_all_features_at_a_reset(ranks):
-    asked, graph, inputs = ranks
-    engine = started(in_panels(), asked, graph, inputs)
+    traced_program, graph, inputs = ranks
+    engine = started(in_panels(), traced_program, graph, inputs)
     wrong = inputs.properties["teleport"].copy()
     wrong[3, FEATURES - 1] = np.nan
     for given, state in (
@@ -304,7 +304,7 @@ def test_inputs_are_checked_for_all_features_at_a_reset(ranks):
         engine.reset(Inputs({"teleport": on_device}, inputs.parameters))
     engine.reset(inputs)
     engine.run(1)
-    agrees(asked, outputs(engine, asked), reference(asked, graph, inputs, 1))
+    agrees(traced_program, outputs(engine, traced_program), reference(traced_program, graph, inputs, 1))
 
 
 # statistics, prices, refusals -----------------------------------------------------------------------------------------
@@ -321,49 +321,51 @@ def test_the_statistics_of_panels_are_put_together():
 
 
 def test_operations_are_those_of_all_panels(ranks):
-    asked, graph, inputs = ranks
-    engine = started(in_panels(), asked, graph, inputs)
+    traced_program, graph, inputs = ranks
+    engine = started(in_panels(), traced_program, graph, inputs)
     engine.engine.operations = lambda statistics: Operations(2, len(statistics.supersteps), wide=True)
     statistics = engine.run(2)
     assert engine.operations(statistics) == Operations(6, 6, wide=True)
 
 
 def test_memory_is_that_of_a_panel_and_what_the_host_keeps(ranks):
-    asked, graph, _ = ranks
-    one = new_engine("onyx", {"panel": PANEL}).supports(asked, graph, FEATURES, DEVICE)
-    panel, whole = (new_engine("onyx").supports(asked, graph, features, DEVICE) for features in (PANEL, FEATURES))
+    traced_program, graph, _ = ranks
+    one = new_engine("onyx", {"panel": PANEL}).supports(traced_program, graph, FEATURES, DEVICE)
+    panel, whole = (
+        new_engine("onyx").supports(traced_program, graph, features, DEVICE) for features in (PANEL, FEATURES)
+    )
     host = 4 * graph.num_vertices * (FEATURES + 2 * PANEL)  # ranks; a panel of them and of teleport
     assert one == Yes(panel.bytes_needed + host)
     cuda = Device("cuda")
-    panel, whole = (new_engine("onyx").supports(asked, graph, features, cuda) for features in (8, 64))
-    one = new_engine("onyx", {"panel": 8}).supports(asked, graph, 64, cuda)
+    panel, whole = (new_engine("onyx").supports(traced_program, graph, features, cuda) for features in (8, 64))
+    one = new_engine("onyx", {"panel": 8}).supports(traced_program, graph, 64, cuda)
     assert one == Yes(panel.bytes_needed, 4 * graph.num_vertices * (64 + 2 * 8))
     assert one.bytes_needed < whole.bytes_needed
 
 
 def test_programs_whose_features_are_not_independent_are_refused_with_the_reason():
-    asked = program("label_propagation")
+    traced_program = program("label_propagation")
     graph, _ = problem("label_propagation", "scattered", FEATURES)
     engine = new_engine("emogi", {"panel": PANEL})
     for device in (DEVICE, Device("cuda")):
-        answer = engine.supports(asked, graph, FEATURES, device)
+        answer = engine.supports(traced_program, graph, FEATURES, device)
         assert answer == No("panel=2 of 5 features: n_aggr normalises over features (l1)")
         with pytest.raises(EngineFailure, match="n_aggr normalises over features"):
-            engine.prepare(asked, graph, FEATURES, device, Phases())
+            engine.prepare(traced_program, graph, FEATURES, device, Phases())
         with pytest.raises(EngineFailure, match="n_aggr normalises over features"):
-            engine.generate(asked, graph, FEATURES, device)
+            engine.generate(traced_program, graph, FEATURES, device)
 
 
 def test_an_engine_that_refuses_a_panel_is_asked_for_its_reason(ranks):
-    asked, graph, _ = ranks
-    answer = new_engine("emogi", {"panel": PANEL, "edges": "managed"}).supports(asked, graph, FEATURES, DEVICE)
+    traced_program, graph, _ = ranks
+    answer = new_engine("emogi", {"panel": PANEL, "edges": "managed"}).supports(traced_program, graph, FEATURES, DEVICE)
     assert isinstance(answer, No)
     assert "edges=managed has no meaning on the CPU" in answer.reason
 
 
 def test_plans_are_not_timed_panel_by_panel(ranks):
-    asked, graph, _ = ranks
-    answer = new_engine("onyx", {"panel": PANEL, "tune": True}).supports(asked, graph, FEATURES, DEVICE)
+    traced_program, graph, _ = ranks
+    answer = new_engine("onyx", {"panel": PANEL, "tune": True}).supports(traced_program, graph, FEATURES, DEVICE)
     assert isinstance(answer, No)
     assert "tune=true times plans at a reset" in answer.reason
 
@@ -374,44 +376,44 @@ def test_plans_are_not_timed_panel_by_panel(ranks):
     [(128, 127, 64), (128, 64, 64), (128, 50, 44), (128, 43, 43), (7, 6, 4), (10, 3, 3), (10, 0, 1), (2, 1, 1)],
 )
 def test_the_largest_panel_that_fits_is_as_even_as_the_others(features, most, chosen):
-    asked = []
+    widths = []
 
     def fits(width):
-        asked.append(width)
+        widths.append(width)
         return width <= most
 
     assert largest_panel(features, fits) == chosen
-    assert len(asked) <= 1 + features.bit_length()
+    assert len(widths) <= 1 + features.bit_length()
 
 
 def test_panels_fit_the_memory_of_the_device(ranks):
-    asked, graph, _ = ranks
+    traced_program, graph, _ = ranks
     features = 64
-    needed = [new_engine("onyx").supports(asked, graph, k, Device("cuda")).bytes_needed for k in (1, 16, 64)]
+    needed = [new_engine("onyx").supports(traced_program, graph, k, Device("cuda")).bytes_needed for k in (1, 16, 64)]
     for memory, width in ((needed[2], 64), (needed[2] - 1, 32), (needed[1], 16), (needed[0] - 1, 1)):
         engine, device = new_engine("onyx", {"panel": "auto"}), Device("cuda", memory=memory)
-        answer = engine.supports(asked, graph, features, device)
+        answer = engine.supports(traced_program, graph, features, device)
         assert (answer.bytes_needed <= memory) == (memory >= needed[0])
-        engine.generate(asked, graph, features, device)
+        engine.generate(traced_program, graph, features, device)
         assert engine.resolved_options()["panel"] == width
     engine = new_engine("onyx", {"panel": "auto"})
-    assert engine.supports(asked, graph, features, Device("cuda", memory=needed[1])).bytes_needed <= needed[1]
+    assert engine.supports(traced_program, graph, features, Device("cuda", memory=needed[1])).bytes_needed <= needed[1]
 
 
 def test_what_cannot_be_cut_is_refused_if_it_does_not_fit():
-    asked = program("label_propagation")
+    traced_program = program("label_propagation")
     graph, _ = problem("label_propagation", "scattered", FEATURES)
-    needed = new_engine("onyx").supports(asked, graph, FEATURES, Device("cuda")).bytes_needed
+    needed = new_engine("onyx").supports(traced_program, graph, FEATURES, Device("cuda")).bytes_needed
     engine = new_engine("onyx", {"panel": "auto"})
-    assert engine.supports(asked, graph, FEATURES, Device("cuda", memory=needed)) == Yes(needed)
-    answer = engine.supports(asked, graph, FEATURES, Device("cuda", memory=needed - 1))
+    assert engine.supports(traced_program, graph, FEATURES, Device("cuda", memory=needed)) == Yes(needed)
+    answer = engine.supports(traced_program, graph, FEATURES, Device("cuda", memory=needed - 1))
     assert isinstance(answer, No)
     assert "of 5 features: n_aggr normalises over features (l1)" in answer.reason
 
 
 def test_the_processor_has_no_automatic_panel(ranks):
-    asked, graph, _ = ranks
-    answer = new_engine("onyx", {"panel": "auto"}).supports(asked, graph, FEATURES, DEVICE)
+    traced_program, graph, _ = ranks
+    answer = new_engine("onyx", {"panel": "auto"}).supports(traced_program, graph, FEATURES, DEVICE)
     assert answer == No("panel=auto chooses by the memory of a GPU; give a number of features on the CPU")
 
 
@@ -422,7 +424,7 @@ def test_a_panel_is_a_number_of_features(panel):
 
 
 def test_accesses_are_counted_for_all_features_only(ranks):
-    asked, graph, inputs = ranks
+    traced_program, graph, inputs = ranks
     engine = new_engine("onyx", {"panel": PANEL})
-    answer = engine.memory_model(asked, graph, FEATURES, inputs)
+    answer = engine.memory_model(traced_program, graph, FEATURES, inputs)
     assert answer == No("accesses are counted for all features at once; omit panel")

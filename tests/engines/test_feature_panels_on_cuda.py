@@ -27,14 +27,14 @@ SCHEDULES = {
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_runs_in_panels_are_right(name, panel, algorithm, device):
     print(f"HARNESS_SEED={SEED} repeats the draws")
-    asked = program(algorithm)
+    traced_program = program(algorithm)
     graph = ALGORITHMS[algorithm].prepare_graph(rmat(scale=9, edge_factor=8, seed=SEED % (1 << 31), max_weight=4))
     inputs = ALGORITHMS[algorithm].inputs(graph, FEATURES)
     engine = new_engine(name.split()[0], {**SCHEDULES[name], "panel": panel})
-    answer = engine.supports(asked, graph, FEATURES, device)
+    answer = engine.supports(traced_program, graph, FEATURES, device)
     assert isinstance(answer, Yes), answer
-    engine.prepare(asked, graph, FEATURES, device, Phases())
-    reference = ReferenceRun(asked, graph, FEATURES)
+    engine.prepare(traced_program, graph, FEATURES, device, Phases())
+    reference = ReferenceRun(traced_program, graph, FEATURES)
     state = None
     for parts in ((SUPERSTEPS,), (1, SUPERSTEPS - 1), (2,)):  # the last one begins with the state of a run
         engine.reset(inputs, state)
@@ -42,14 +42,14 @@ def test_runs_in_panels_are_right(name, panel, algorithm, device):
         for steps in parts:
             engine.run(steps)
             reference.run(steps)
-        wanted = {output: reference.values(output) for output in asked.outputs}
-        found = {output: engine.values(output) for output in asked.outputs}
-        comparison = compare(asked, found, wanted)
+        wanted = {output: reference.values(output) for output in traced_program.outputs}
+        found = {output: engine.values(output) for output in traced_program.outputs}
+        comparison = compare(traced_program, found, wanted)
         assert comparison.ok, f"{parts}: {comparison.detail}"
-        state = {prop: np.array(engine.values(prop)) for prop in states(asked)}
+        state = {prop: np.array(engine.values(prop)) for prop in states(traced_program)}
     engine.close()
 
 
-def states(asked):
+def states(traced_program):
     """Return the names of the states of a program."""
-    return [prop.name for prop in asked.properties.values() if prop.role == "state"]
+    return [prop.name for prop in traced_program.properties.values() if prop.role == "state"]

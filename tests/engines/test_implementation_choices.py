@@ -26,9 +26,9 @@ def test_the_page_is_current():
 
 
 def test_the_choices_are_those_of_the_thesis():
-    told = {title: choices_of(engine) for title, engine in ENGINES.items()}
-    assert told == THESIS
-    assert list(told) == list(TITLES.values())
+    choices = {title: choices_of(engine) for title, engine in ENGINES.items()}
+    assert choices == THESIS
+    assert list(choices) == list(TITLES.values())
 
 
 @pytest.mark.parametrize("title", ENGINES)

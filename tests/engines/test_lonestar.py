@@ -480,8 +480,8 @@ class Loop:
             new = [a + rate * (error * b - ALGORITHM.lam * a) for a, b in ((row, column), (column, row))]
             x[u[e]], x[v[e]] = new
         self.sweep += 1
-        told = np.roll(order, 1) if self.defect == "another order" else order
-        return {"step": told}
+        reported = np.roll(order, 1) if self.defect == "another order" else order
+        return {"step": reported}
 
 
 @pytest.mark.parametrize("defect", ["none", "skip", "double", "stale", "another order"])

@@ -355,10 +355,10 @@ def test_training_learns_a_factor_and_tells_the_regret_without_a_graph(tmp_path,
     model = tmp_path / "model.json"
     model.write_text('{"kinds": {}}')
     training.main(["train", str(tmp_path / "runs"), "--write", "--model", str(model), "--held-out", "g5"])
-    told = capsys.readouterr().out
-    assert "each graph left out: 10 cases, geometric mean 1.000" in told
-    assert "graphs held out: 2 cases, geometric mean 1.000" in told
-    assert "always nl: 12 cases" in told
+    printed = capsys.readouterr().out
+    assert "each graph left out: 10 cases, geometric mean 1.000" in printed
+    assert "graphs held out: 2 cases, geometric mean 1.000" in printed
+    assert "always nl: 12 cases" in printed
     found = Model.read(model)["cpu"]
     assert found.devices == ("made, threads 2",)
     for order, factor in {"el": 0.1, "nl": 9.0, "grid": 20.0}.items():

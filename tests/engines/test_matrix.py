@@ -97,7 +97,7 @@ def registry():
 
 
 @functools.cache
-def asked(name, features):
+def posed_algorithm(name, features):
     """Return the algorithm of the tests on the small graph of the table."""
     return question(ALGORITHMS[name], features)
 
@@ -114,7 +114,7 @@ def check_everywhere(engine_name, options, name, features, graphs, device=CPU):
     """Check on every graph that the answer is right, or that the reason of the refusal is that of the table."""
     spec, numbers = HERE[engine_name], NUMBERS.get(engine_name, {})
     options = {**numbers, **options}
-    said = ask(spec, options, asked(name, features), device)
+    said = ask(spec, options, posed_algorithm(name, features), device)
     for graph_name in graphs:
         try:
             graph, inputs = problem(name, graph_name, features)
@@ -165,12 +165,12 @@ def test_the_table_is_current(engine):
 
 def check_table(path, engine, device):
     """Check that the table and the engine say the same."""
-    told = f"it is out of date: python -m harness.conformance --table --device {device.kind} > docs/{path.name}"
+    message = f"it is out of date: python -m harness.conformance --table --device {device.kind} > docs/{path.name}"
     text = path.read_text()
     found = answers(installed(engine), rows(), device)
-    assert f"\n{section(SPECS[engine], found)}" in f"{text}\n", told
+    assert f"\n{section(SPECS[engine], found)}" in f"{text}\n", message
     head, _, *lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
-    assert {line[0]: line[head.index(engine)] for line in lines} == summary(found), told
+    assert {line[0]: line[head.index(engine)] for line in lines} == summary(found), message
 
 
 def test_the_table_names_the_engines_and_nothing_else():
@@ -185,7 +185,7 @@ def test_the_table_names_the_engines_and_nothing_else():
 
 def test_schedules_have_every_value_but_partial_ones():
     assert {options["direction"] for options in schedules(SPECS["onyx"])} == {"push", "pull"}
-    assert isinstance(ask(SPECS["onyx"], {"direction": "adaptive"}, asked("pagerank", 3), CPU), No)
+    assert isinstance(ask(SPECS["onyx"], {"direction": "adaptive"}, posed_algorithm("pagerank", 3), CPU), No)
 
 
 def test_every_algorithm_takes_part():
@@ -199,7 +199,7 @@ def test_every_algorithm_takes_part():
 def test_answers_do_not_depend_on_the_number_of_features(engine, name):
     spec = installed(engine)
     for options in schedules(spec):
-        found = [ask(spec, options, asked(name, features), CPU) for features in (*FEW[:1], VECTOR, ODD)]
+        found = [ask(spec, options, posed_algorithm(name, features), CPU) for features in (*FEW[:1], VECTOR, ODD)]
         refusals = {answer.reason if isinstance(answer, No) else "" for answer in found}
         assert len(refusals) == 1, f"{options}: {refusals}"
 
@@ -358,7 +358,7 @@ def test_at_length_every_algorithm_meets_whole_vectors_a_remainder_and_a_larger_
 
 def runs(engine, name):
     """Return whether an engine's default schedule supports the algorithm."""
-    return isinstance(ask(SPECS[engine], {}, asked(name, 3), CPU), Yes)
+    return isinstance(ask(SPECS[engine], {}, posed_algorithm(name, 3), CPU), Yes)
 
 
 @pytest.mark.parametrize("engine", COMPILED)
@@ -393,9 +393,9 @@ def test_all_answers(case):
 
 def test_the_question_of_the_table_is_answered_rightly_too():
     """The reference for all engines is itself correct."""
-    found = check(HERE["scipy"], {}, asked("pagerank", 3), CPU)
+    found = check(HERE["scipy"], {}, posed_algorithm("pagerank", 3), CPU)
     assert found.ok, found.detail
-    assert isinstance(check(HERE["scipy"], {}, asked("bfs", 3), CPU), No)
+    assert isinstance(check(HERE["scipy"], {}, posed_algorithm("bfs", 3), CPU), No)
 
 
 def test_published_graphs_took_part():

@@ -199,8 +199,8 @@ def check(row, device, seed=SEED, more=0.0):
                     one.reset(inputs)
                     one.run(count)
                 found = compare(traced, outputs_of(engine, traced), outputs_of(reference, traced))
-                told = f"HARNESS_SEED={seed}, {graph_name}, reset {number}: {found.detail}"
-                assert found.ok or found.error <= found.bound + more, told
+                message = f"HARNESS_SEED={seed}, {graph_name}, reset {number}: {found.detail}"
+                assert found.ok or found.error <= found.bound + more, message
 
 
 @gpu

@@ -209,11 +209,11 @@ def test_libmf_runs_all_sweeps_from_the_start_with_the_programs_rate_and_lambda(
 
 def test_libmf_refuses_another_scale_and_another_start(fake_libmf):
     engine = LibmfEngine(LibmfSchedule())
-    for normalise, told in (("centre", "standard deviation, here"), ("deviation", "from its own factors")):
+    for normalise, message in (("centre", "standard deviation, here"), ("deviation", "from its own factors")):
         traced, graph, inputs = posed(ratings(), 3, **{**TWIN, "normalise": normalise})
         engine.prepare(traced, graph, 3, Device(threads=1), Phases())
         given = Inputs({**inputs.properties, "initial": inputs.properties["initial"] - 0.2}, inputs.parameters)
-        with pytest.raises(Unsupported, match=told):
+        with pytest.raises(Unsupported, match=message):
             engine.reset(given)
 
 

@@ -59,13 +59,13 @@ def lowered(name):
 
 @given(schedules, st.sampled_from(sorted(ALGORITHMS)), st.integers(1, 300), facts, st.sampled_from(sorted(DEVICES)))
 def test_resolving_is_idempotent_and_pure_and_fills_in_every_option(schedule, algorithm, features, graph, device):
-    asked, before = lowered(algorithm), asdict(schedule)
-    serialised = asked.serialise()
-    found = resolve(schedule, asked, features, graph, DEVICES[device])
-    assert resolve(schedule, asked, features, graph, DEVICES[device]) == found
-    assert resolve(found, asked, features, graph, DEVICES[device]) == found
+    traced_program, before = lowered(algorithm), asdict(schedule)
+    serialised = traced_program.serialise()
+    found = resolve(schedule, traced_program, features, graph, DEVICES[device])
+    assert resolve(schedule, traced_program, features, graph, DEVICES[device]) == found
+    assert resolve(found, traced_program, features, graph, DEVICES[device]) == found
     assert asdict(schedule) == before
-    assert asked.serialise() == serialised
+    assert traced_program.serialise() == serialised
     chosen = {name: value for name, value in asdict(found).items() if before[name] is None and name not in ELSEWHERE}
     assert asdict(found) == before | chosen
     assert found.change_driven is not None
@@ -154,8 +154,8 @@ def is_valid(name, schedule):
 
 def planned(engine, problem, features):
     """Return the plan of a program, or the reason why it is refused."""
-    asked, graph = problem
-    return engine.plan(asked, graph.facts, features)
+    traced_program, graph = problem
+    return engine.plan(traced_program, graph.facts, features)
 
 
 @pytest.mark.parametrize(

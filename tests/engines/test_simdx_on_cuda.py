@@ -78,8 +78,8 @@ def prepared(algorithm, graph, features, device, **options):
 
 def check(engine, program, run):
     found = {name: engine.values(name) for name in program.outputs}
-    told = compare(program, found, {name: run.values(name) for name in program.outputs})
-    assert told.ok, f"seed {SEED}, superstep {engine.executor.run_in_progress.done}: {told.detail}"
+    comparison = compare(program, found, {name: run.values(name) for name in program.outputs})
+    assert comparison.ok, f"seed {SEED}, superstep {engine.executor.run_in_progress.done}: {comparison.detail}"
 
 
 @pytest.mark.parametrize(("filter_", "fusion"), list(itertools.product(FILTERS, FUSIONS)))

@@ -59,7 +59,7 @@ def solved_twice(p, self):
     _ends(p)
 
 
-def asked_for(p, self):
+def sum_is_output(p, self):
     """Return the sum as an output."""
     p.vertex("gram", (K, K), start=0.0)
     _sums(p)
@@ -108,7 +108,7 @@ def _ends(p):
 # The number of tiles of a team: for the sum, for each system that overwrites one, and for values kept until they are
 # stored.
 TILES = {
-    normal_equations: 1, scaled: 1, read_again: 2, solved_twice: 3, asked_for: 3, read_later: 2,
+    normal_equations: 1, scaled: 1, read_again: 2, solved_twice: 3, sum_is_output: 3, read_later: 2,
 }  # fmt: skip
 
 

@@ -224,15 +224,15 @@ def test_an_unknown_way_is_refused_with_those_that_there_are():
         new_engine("networkit", {"way": "sideways"})
 
 
-@pytest.mark.parametrize(("change", "told"), [
+@pytest.mark.parametrize(("change", "message"), [
     ({"source": np.zeros((256, 2), np.float32)}, "one source a feature"),
     ({"weight": "ones"}, "the weights of the graph"),
 ])  # fmt: skip
-def test_inputs_that_a_library_cannot_take_are_unsupported(change, told):
+def test_inputs_that_a_library_cannot_take_are_unsupported(change, message):
     graph, inputs = problem("sssp", "rmat", 2)
     made = prepared("scipy_graph", {}, program("sssp"), graph, 2)
     given = {name: np.ones(graph.num_edges, np.float32) if isinstance(v, str) else v for name, v in change.items()}
-    with pytest.raises(Unsupported, match=told):
+    with pytest.raises(Unsupported, match=message):
         made.reset(Inputs({**inputs.properties, **given}, inputs.parameters))
 
 
