@@ -36,14 +36,14 @@ FEATURES = (1, 8, 33, 128)
 @pytest.mark.parametrize("algorithm", algorithms())
 @pytest.mark.parametrize("name", DECLARED)
 def test_planning_twice_gives_equal_plans_and_changes_nothing_else(name, algorithm):
-    asked, graph = problem(algorithm)
+    traced_program, graph = problem(algorithm)
     facts, planned = graph.facts, 0
     for number, schedule in enumerate(covering(list(DECLARED[name].schedules()), pairs)):
         engine, features = DECLARED[name].build(schedule), FEATURES[number % len(FEATURES)]
-        before = pickle.dumps((asked, facts, vars(engine)))
-        first, second = (engine.plan(asked, facts, features) for _ in range(2))
+        before = pickle.dumps((traced_program, facts, vars(engine)))
+        first, second = (engine.plan(traced_program, facts, features) for _ in range(2))
         assert first == second
-        assert pickle.dumps((asked, facts, vars(engine))) == before
+        assert pickle.dumps((traced_program, facts, vars(engine))) == before
         planned += not isinstance(first, No)
     assert bool(planned) == bool(accepted(DECLARED[name], algorithm))
 
@@ -52,12 +52,12 @@ def test_planning_twice_gives_equal_plans_and_changes_nothing_else(name, algorit
 @given(st.sampled_from(NAMES), st.sampled_from(SCHEDULES), FACTS, st.integers(1, 128))
 def test_any_program_is_planned_from_facts_twice_alike(name, schedule, facts, features):
     """Without a graph, and hence without arrays."""
-    asked, (engine_name, options) = example(name), schedule
+    traced_program, (engine_name, options) = example(name), schedule
     engine = new_engine(engine_name, dict(options)).on(Device("cuda"))
-    before = pickle.dumps((asked, facts, vars(engine)))
-    first = engine.plan(asked, facts, features)
-    assert first == engine.plan(asked, facts, features)
-    assert pickle.dumps((asked, facts, vars(engine))) == before
+    before = pickle.dumps((traced_program, facts, vars(engine)))
+    first = engine.plan(traced_program, facts, features)
+    assert first == engine.plan(traced_program, facts, features)
+    assert pickle.dumps((traced_program, facts, vars(engine))) == before
     if isinstance(first, No):
         assert first.reason
     else:
@@ -101,25 +101,25 @@ def test_a_graph_that_is_known_by_facts_only_can_be_planned(schedule):
 
 
 def test_support_counts_the_bytes_of_the_buffers(monkeypatch):
-    graph, asked = small("rmat"), program("pagerank")
+    graph, traced_program = small("rmat"), program("pagerank")
     engine = cuda_engine("pull")
-    plan = plan_of(engine, asked, graph, 4)
+    plan = plan_of(engine, traced_program, graph, 4)
     needs = {one.name: one.nbytes for one in plan.buffers}
     assert needs["vertex_rank"] == 4 * graph.num_vertices * 4
     assert needs["in_neighbours"] == 4 * graph.num_edges
     assert needs["in_offsets"] == 4 * (graph.num_vertices + 1)
-    assert engine.supports(asked, graph, 4, None).bytes_needed == sum(needs.values())
+    assert engine.supports(traced_program, graph, 4, None).bytes_needed == sum(needs.values())
     more = dataclasses.replace(plan, buffers=(*plan.buffers, work("more", 1000)))
     monkeypatch.setattr(type(engine), "plan", lambda *_: more)
-    assert engine.supports(asked, graph, 4, None).bytes_needed == sum(needs.values()) + 4000
+    assert engine.supports(traced_program, graph, 4, None).bytes_needed == sum(needs.values()) + 4000
 
 
 @pytest.mark.parametrize("edges", ["resident", "managed"])
 def test_explanations_state_the_bytes_on_the_device(edges):
-    graph, asked = small("rmat"), program("pagerank")
+    graph, traced_program = small("rmat"), program("pagerank")
     engine = new_engine("onyx", {"edges": edges}).on(Device("cuda"))
-    engine.generate(asked, graph, 4, Device("cuda"))
-    needed = engine.supports(asked, graph, 4, Device("cuda")).bytes_needed
+    engine.generate(traced_program, graph, 4, Device("cuda"))
+    needed = engine.supports(traced_program, graph, 4, Device("cuda")).bytes_needed
     assert f"\nedge arrays {edges}: {needed:,} bytes on the device\n" in engine.explain()
 
 

@@ -29,18 +29,18 @@ if again[u]:
 @pytest.fixture(scope="module", params=["one by one", "in batches"])
 def visit(request):
     """Return functions that note, part by part from ``starts[t]`` on, which flags a loop finds. A vertex with the
-    flag ``again`` sets its own flag once more. In batches every vertex that prefetches has 10 in ``asked`` after
+    flag ``again`` sets its own flag once more. In batches every vertex that prefetches has 10 in ``prefetched`` after
     both rounds."""
     functions = {}
     for name, take in (("take", True), ("look", False)):
         body = BODY.format(raised="raise_flag(flags, flags_blocks, u)")
         if request.param == "in batches":
-            found = flagged_batches("u", "flags", body, ["asked[u] += 1", "asked[u] *= 10"], take=take)
+            found = flagged_batches("u", "flags", body, ["prefetched[u] += 1", "prefetched[u] *= 10"], take=take)
         else:
             found = flagged_loop("u", "flags", body, take=take)
         loop = f"    @part\n    place = starts[t]\n    {found}"
         signature = [("bounds", "i64"), ("starts", "i64"), ("counts", "i64"), ("seen", "i64"), ("again", "flag")]
-        signature.append(("asked", "i64"))
+        signature.append(("prefetched", "i64"))
         builder = KernelBuilder(name, program_named("shortest_paths"), Layout(1), VISIT.format(loop=loop), signature)
         builder.flags("flags")
         kernel = builder.finish()
@@ -48,7 +48,7 @@ def visit(request):
     return functions
 
 
-def visited(function, flags, blocks, cuts, again=None, asked=None):
+def visited(function, flags, blocks, cuts, again=None, prefetched=None):
     """Return the vertices that the parts between cuts find."""
     run, names = function
     count, parts = len(flags), len(cuts) - 1
@@ -56,7 +56,7 @@ def visited(function, flags, blocks, cuts, again=None, asked=None):
         "bounds": np.array(cuts, np.int64), "starts": np.array(cuts[:-1], np.int64), "flags": flags,
         "counts": np.zeros(parts, np.int64), "seen": np.full(count + 1, -1), "flags_blocks": blocks,
         "again": np.zeros(count, np.bool_) if again is None else again,
-        "asked": np.zeros(count, np.int64) if asked is None else asked,
+        "prefetched": np.zeros(count, np.int64) if prefetched is None else prefetched,
     }  # fmt: skip
     assert run(parts, 1, *(arrays[name] for name in names)) == 0
     found = [arrays["seen"][start:end] for start, end in zip(cuts[:-1], arrays["counts"], strict=True)]
@@ -134,7 +134,7 @@ def test_few_flagged_vertices_ask_ahead(visit, step):
     count = 3 * BATCH * max(step, 2)
     vertices = np.arange(0, count, step)
     flags, blocks = raised_at(count, vertices)
-    asked = np.zeros(count, np.int64)
-    assert visited(visit["take"], flags, blocks, [0, count], asked=asked).tolist() == vertices.tolist()
-    assert np.unique(asked[vertices]).tolist() == ([10] if step > SPARSE else [0])
-    assert asked.sum() == asked[vertices].sum()
+    prefetched = np.zeros(count, np.int64)
+    assert visited(visit["take"], flags, blocks, [0, count], prefetched=prefetched).tolist() == vertices.tolist()
+    assert np.unique(prefetched[vertices]).tolist() == ([10] if step > SPARSE else [0])
+    assert prefetched.sum() == prefetched[vertices].sum()

@@ -17,7 +17,7 @@ def note(t, worker, seen, workers, step, threshold):
     atomic_add(seen, t, step)
     workers[t] = worker
     if t < threshold:
-        raise ValueError("asked for")
+        raise ValueError("requested by the test")
 
 
 @njit

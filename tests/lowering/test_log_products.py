@@ -84,27 +84,27 @@ PROGRAMS = {
 }
 
 
-def values_of(asked, graph, inputs):
-    run = ReferenceRun(asked, graph, K_FEATURES)
+def values_of(traced_program, graph, inputs):
+    run = ReferenceRun(traced_program, graph, K_FEATURES)
     run.reset(inputs)
     found = []
     for _ in range(SUPERSTEPS):
         run.superstep()
-        found.append({name: run.values(name) for name in asked.outputs})
+        found.append({name: run.values(name) for name in traced_program.outputs})
     return found
 
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_are_those_of_the_products(name, masked):
-    asked, graph = PROGRAMS[name], edges_and_loops()
-    given = inputs_for(asked, graph, K_FEATURES).properties
+    traced_program, graph = PROGRAMS[name], edges_and_loops()
+    given = inputs_for(traced_program, graph, K_FEATURES).properties
     if name == "initial":
         given = {**given, "own": np.resize(np.array([-1.5, 0.0, 0.75], np.float32), graph.num_vertices)}
-    lowered = products_as_sums(asked, masked=masked)
+    lowered = products_as_sums(traced_program, masked=masked)
     assert not any(getattr(stage, "reducer", "") == "prod" for stage in lowered.stages)
     for found, exact in zip(
-        values_of(lowered, graph, Inputs(given)), values_of(asked, graph, Inputs(given)), strict=True
+        values_of(lowered, graph, Inputs(given)), values_of(traced_program, graph, Inputs(given)), strict=True
     ):
         for output, values in exact.items():
             assert np.isfinite(values).all()
@@ -112,11 +112,11 @@ def test_values_are_those_of_the_products(name, masked):
 
 
 def test_beliefs_are_those_of_the_products():
-    asked, graph = program_named("beliefs"), two_sides()
-    inputs = inputs_for(asked, graph, K_FEATURES)
-    exact = values_of(asked, graph, inputs)
+    traced_program, graph = program_named("beliefs"), two_sides()
+    inputs = inputs_for(traced_program, graph, K_FEATURES)
+    exact = values_of(traced_program, graph, inputs)
     for masked in (False, True):
-        found = values_of(products_as_sums(asked, masked=masked), graph, inputs)
+        found = values_of(products_as_sums(traced_program, masked=masked), graph, inputs)
         for values, wanted in zip(found, exact, strict=True):
             np.testing.assert_allclose(values["belief"], wanted["belief"], rtol=1e-9)
 

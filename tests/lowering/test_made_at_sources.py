@@ -73,16 +73,16 @@ def test_messages_of_several_properties_of_the_source_alone_are_made_there(messa
         p.repeat(2)
         p.output("y", bound=1e-5)
 
-    asked = traced(build, "one message")
-    found = made_at_sources(asked)
+    traced_program = traced(build, "one message")
+    found = made_at_sources(traced_program)
     if not made:
-        assert found is asked
+        assert found is traced_program
         return
     step, reduction = found.stages[:2]
     assert (step.name, step.writes, reduction.name) == ("send_make", ("send_sent",), "send")
     assert reduction.message.attribute == ("src", "send_sent")
     assert found.properties["send_sent"].shape == reduction.message.shape
-    assert found.stages[2:] == asked.stages[1:]
+    assert found.stages[2:] == traced_program.stages[1:]
 
 
 def test_a_message_larger_than_what_it_reads_is_not_made():
@@ -94,8 +94,8 @@ def test_a_message_larger_than_what_it_reads_is_not_made():
         p.repeat(2)
         p.output("x", bound=1e-3)
 
-    asked = traced(build, "matrices")
-    assert made_at_sources(asked) is asked
+    traced_program = traced(build, "matrices")
+    assert made_at_sources(traced_program) is traced_program
 
 
 def test_names_of_the_program_are_not_taken():

@@ -18,8 +18,8 @@ from tests.language.test_edge_steps import stepping
 GRAPH = GraphFacts(10, 20, 3, paired=True, bipartite=(5, 5))
 
 
-def reason(asked, features=2, graph=GRAPH, *, change_driven=False, **given):
-    return unsupported(asked, graph, features, change_driven=change_driven, **given)
+def reason(traced_program, features=2, graph=GRAPH, *, change_driven=False, **given):
+    return unsupported(traced_program, graph, features, change_driven=change_driven, **given)
 
 
 def product_over_graph(p, self):
@@ -71,8 +71,8 @@ def test_the_number_of_features_has_limits(features):
 
 def test_a_row_has_at_most_as_many_elements_as_there_may_be_features():
     assert reason(rows_of(MAX_LANES)) == ""
-    told = f"a value of the program has {MAX_LANES + 1} elements in a row; this engine handles 1 to {MAX_LANES}"
-    assert reason(rows_of(MAX_LANES + 1)) == told
+    message = f"a value of the program has {MAX_LANES + 1} elements in a row; this engine handles 1 to {MAX_LANES}"
+    assert reason(rows_of(MAX_LANES + 1)) == message
 
 
 def test_what_a_program_needs_of_its_graph():
@@ -94,24 +94,26 @@ def test_products_over_the_graph_are_not_lowered():
 
 
 def test_updates_of_edges_need_their_changes_tracked_and_both_sides_at_once():
-    asked = program_named("beliefs")
-    (update,) = (stage for stage in asked.stages if isinstance(stage, EdgeUpdate))
+    traced_program = program_named("beliefs")
+    (update,) = (stage for stage in traced_program.stages if isinstance(stage, EdgeUpdate))
     untracked = f"{update.name} updates an edge property, whose changes are not tracked"
-    assert reason(asked, change_driven=True) == untracked
-    assert reason(asked, change_driven=True, tracks_edges=True) == ""
-    alternating = dataclasses.replace(asked, control=dataclasses.replace(asked.control, alternate=True))
+    assert reason(traced_program, change_driven=True) == untracked
+    assert reason(traced_program, change_driven=True, tracks_edges=True) == ""
+    alternating = dataclasses.replace(
+        traced_program, control=dataclasses.replace(traced_program.control, alternate=True)
+    )
     assert reason(alternating) == f"{update.name} updates edges of both sides, and the program alternates sides"
 
 
 @pytest.mark.parametrize(("space", "tracked"), [("dst", True), ("src", False)])
 def test_a_reduction_over_the_graph_reads_what_edges_track(space, tracked):
-    asked = traced(moving_sum(space), "a moving sum")
-    assert reason(asked) == reason(asked, tracks_edges=True) == ""
-    told = "" if tracked else "moving reduces 'y', whose movement no edge stage tracks"
-    assert reason(asked, change_driven=True, tracks_edges=True) == told
+    traced_program = traced(moving_sum(space), "a moving sum")
+    assert reason(traced_program) == reason(traced_program, tracks_edges=True) == ""
+    message = "" if tracked else "moving reduces 'y', whose movement no edge stage tracks"
+    assert reason(traced_program, change_driven=True, tracks_edges=True) == message
 
 
 def test_steps_in_place_need_an_engine_of_them():
-    asked = program_of(lambda p, self: stepping(p, self))
-    assert reason(asked) != ""
-    assert reason(asked, in_place=True) == ""
+    traced_program = program_of(lambda p, self: stepping(p, self))
+    assert reason(traced_program) != ""
+    assert reason(traced_program, in_place=True) == ""
