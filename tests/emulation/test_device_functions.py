@@ -57,7 +57,7 @@ def test_movement_is_that_of_all_vertices_for_any_number_of_blocks(vertices, gri
 TURNS = f"""
 {HEADER.format(title="a test", lanes=1, width=1, block=BLOCK, coherent="", groups=1, edge_id="unsigned", includes="")}
 #include "tracking_policy.cuh"
-extern "C" __global__ void turns(const Count* movers, const Count* edges, Id n, Count begun, Count* told)
+extern "C" __global__ void turns(const Count* movers, const Count* edges, Id n, Count begun, Count* run_fields)
 {{
     if (threadIdx.x != 0) return;
     Run run{{}};
@@ -69,15 +69,15 @@ extern "C" __global__ void turns(const Count* movers, const Count* edges, Id n, 
         run.movers = movers[i];
         run.found = edges[i];
         end_turn(&run);
-        told[3 * i] = run.untracked;
-        told[3 * i + 1] = run.resuming;
-        told[3 * i + 2] = run.stretch;
+        run_fields[3 * i] = run.untracked;
+        run_fields[3 * i + 1] = run.resuming;
+        run_fields[3 * i + 2] = run.stretch;
     }}
 }}
 """
 
 
-def told_of(turns, begun=0):
+def rows_of(turns, begun=0):
     """Return (untracked turns left, resuming, stretch) after each turn; ``turns``: (movers, edges of their sources).
 
     ``begun``: the length of the stretch with which the run begins.
@@ -95,10 +95,10 @@ CROWDED, QUIET = (50, 150), (5, 10)
 
 
 def test_tracking_pauses_after_crowded_turns_and_resumes_where_less_moves():
-    assert told_of([CROWDED, QUIET, CROWDED, CROWDED]) == [(0, 0, 0)] * 3 + [(8, 0, 8)]
+    assert rows_of([CROWDED, QUIET, CROWDED, CROWDED]) == [(0, 0, 0)] * 3 + [(8, 0, 8)]
     less = (20, 0)  # 150 edges times 20 movers of 50 are fewer than 100
-    assert told_of([CROWDED, CROWDED, (50, 0), (34, 0), less])[2:] == [(7, 0, 8), (6, 0, 8), (0, 1, 8)]
-    again = told_of([CROWDED, CROWDED, (50, 0), less, CROWDED, CROWDED, less, less, (13, 0)])
+    assert rows_of([CROWDED, CROWDED, (50, 0), (34, 0), less])[2:] == [(7, 0, 8), (6, 0, 8), (0, 1, 8)]
+    again = rows_of([CROWDED, CROWDED, (50, 0), less, CROWDED, CROWDED, less, less, (13, 0)])
     assert again[3:] == [(0, 1, 8), (0, 0, 8), (16, 0, 16), (15, 0, 16), (14, 0, 16), (0, 1, 16)]
 
 
@@ -107,16 +107,16 @@ def test_stretches_double_up_to_the_longest_and_begin_anew_after_a_quiet_turn():
         """Return crowded turns, each pair followed by all untracked turns of a stretch."""
         return [turn for length in stretches for turn in (CROWDED, CROWDED, *[(50, 0)] * length)]
 
-    told = told_of(pauses(8, 16, 32, 32))
-    begun = [stretch for (left, _, stretch), (before, _, _) in zip(told[1:], told, strict=False) if left > before]
+    rows = rows_of(pauses(8, 16, 32, 32))
+    begun = [stretch for (left, _, stretch), (before, _, _) in zip(rows[1:], rows, strict=False) if left > before]
     assert begun == [8, 16, 32, 32]
-    assert sum(resuming for _, resuming, _ in told) == 4
-    assert told_of([*pauses(8), QUIET, CROWDED, CROWDED])[-1] == (8, 0, 8)
+    assert sum(resuming for _, resuming, _ in rows) == 4
+    assert rows_of([*pauses(8), QUIET, CROWDED, CROWDED])[-1] == (8, 0, 8)
 
 
 def test_a_run_that_begins_untracked_resumes_unless_it_is_nearly_over():
     endless = 1 << 40
-    assert told_of([(300, 0), (90, 0)], endless) == [(endless - 1, 0, endless), (endless - 2, 0, endless)]
-    assert told_of([(300, 0), (99, 0)], endless)[1] == (endless - 2, 0, endless)  # 3 * 99 < 300
-    assert told_of([(200, 0), (99, 0)], endless)[1] == (0, 1, endless)
-    assert told_of([(200, 0), (100, 0)], endless)[1] == (endless - 2, 0, endless)  # as many as all edges
+    assert rows_of([(300, 0), (90, 0)], endless) == [(endless - 1, 0, endless), (endless - 2, 0, endless)]
+    assert rows_of([(300, 0), (99, 0)], endless)[1] == (endless - 2, 0, endless)  # 3 * 99 < 300
+    assert rows_of([(200, 0), (99, 0)], endless)[1] == (0, 1, endless)
+    assert rows_of([(200, 0), (100, 0)], endless)[1] == (endless - 2, 0, endless)  # as many as all edges

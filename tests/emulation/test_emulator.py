@@ -63,11 +63,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK) behind(unsigned at)
 }
 extern "C" __global__ void __launch_bounds__(BLOCK) races(float* found)
 {
-    __shared__ float told[64];
-    told[threadIdx.x] = 1.0f;
-    found[threadIdx.x] = told[63 - threadIdx.x];
+    __shared__ float shared[64];
+    shared[threadIdx.x] = 1.0f;
+    found[threadIdx.x] = shared[63 - threadIdx.x];
     __syncthreads();
-    told[threadIdx.x] = 0.0f;
+    shared[threadIdx.x] = 0.0f;
 }
 extern "C" __global__ void __launch_bounds__(BLOCK) traps()
 {

@@ -32,26 +32,26 @@ def sizes(executor):
 def test_panels_answer_in_the_memory_of_one(name, algorithm, emulated, monkeypatch):
     required = []
     monkeypatch.setattr(cuda, "require_memory", required.append)
-    asked, kind = program(algorithm), name.split()[0]
+    traced_program, kind = program(algorithm), name.split()[0]
     graph = scattered()  # whose arrays no other engine has on the device
     inputs, of_one = (ALGORITHMS[algorithm].inputs(graph, features) for features in (FEATURES, PANEL))
     engine, one = (new_engine(kind, {**SCHEDULES[name], "panel": panel}) for panel in (PANEL, None))
     for each, features, given in ((engine, FEATURES, inputs), (one, PANEL, of_one)):
-        each.prepare(asked, graph, features, emulated, Phases())
+        each.prepare(traced_program, graph, features, emulated, Phases())
         each.reset(given)
         each.run(SUPERSTEPS)
     assert sizes(engine.prepared.engine.executor) == sizes(one.prepared.executor)
-    answer = engine.supports(asked, graph, FEATURES, emulated)
-    assert answer.bytes_needed == one.supports(asked, graph, PANEL, emulated).bytes_needed
+    answer = engine.supports(traced_program, graph, FEATURES, emulated)
+    assert answer.bytes_needed == one.supports(traced_program, graph, PANEL, emulated).bytes_needed
     assert required[0] == answer.bytes_needed
     one.close()
-    reference = ReferenceRun(asked, graph, FEATURES)
+    reference = ReferenceRun(traced_program, graph, FEATURES)
     reference.reset(inputs)
     reference.run(SUPERSTEPS)
     engine.reset(inputs)
     statistics = engine.run(SUPERSTEPS)
-    found = {output: engine.values(output) for output in asked.outputs}
-    comparison = compare(asked, found, {output: reference.values(output) for output in asked.outputs})
+    found = {output: engine.values(output) for output in traced_program.outputs}
+    comparison = compare(traced_program, found, {output: reference.values(output) for output in traced_program.outputs})
     assert comparison.ok, comparison.detail
     for output, values in found.items():
         assert values.shape == (graph.num_vertices, FEATURES)

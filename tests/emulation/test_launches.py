@@ -107,12 +107,12 @@ def test_an_engine_that_got_no_memory_closes(emulated, monkeypatch):
 
 def test_shared_memory_of_launches_is_requested(emulated, monkeypatch):
     """Any size must be requested: the usual 48 KiB also hold arrays that kernels declare themselves."""
-    asked = []
-    monkeypatch.setattr(cuda, "allow_shared_memory", lambda _, size: asked.append(size))
+    sizes = []
+    monkeypatch.setattr(cuda, "allow_shared_memory", lambda _, size: sizes.append(size))
     engine = prepared("pull", program_named("tall_matrices"), edges_and_loops(), 41, emulated)
     plan = engine.planned
-    assert asked == [plan.shared_of(kernel) for kernel in plan.kernels if plan.shared_of(kernel)] != []
-    assert max(asked) < 48 << 10
+    assert sizes == [plan.shared_of(kernel) for kernel in plan.kernels if plan.shared_of(kernel)] != []
+    assert max(sizes) < 48 << 10
     engine.close()
 
 

@@ -50,7 +50,7 @@ def test_managed_edges_give_the_answers_of_resident_ones(advice, emulated, runti
     assert {array.data.ptr for name, array in engine.executor.arrays.items() if name in of_edges} == set(
         runtime.managed
     )
-    given = [told for told in runtime.advised if told[1] in (1, 5)]
+    given = [one for one in runtime.advised if one[1] in (1, 5)]
     wanted_advice = [(size, ADVICE[advice]) for size in of_edges.values() if ADVICE[advice]]
     if advice in (None, "read_mostly"):  # it is given again when the pages are on the host
         wanted_advice += [(memory.nbytes, 1) for memory in runtime.managed.values()]
@@ -82,7 +82,7 @@ def test_pages_are_on_the_host_when_a_run_begins(advice, emulated, runtime, monk
         for _ in range(2):  # pages are moved once, when the run begins
             engine.run(1)
             moved = sorted(memory.nbytes for memory in runtime.managed.values()) if advice == "prefetch" else []
-            assert sorted(size for size, told in runtime.advised if told == "prefetch") == moved
+            assert sorted(size for size, use in runtime.advised if use == "prefetch") == moved
         everything_read(runtime)
     assert any((pages & runtime.DEVICE).any() for pages in runtime.pages.values())
     engine.close()
@@ -108,7 +108,7 @@ def test_pages_behind_a_share_are_moved_to_the_host(share, kept, advice, runtime
         assert (pages[:kept] & runtime.DEVICE).all()
         assert (pages[kept:] & ~runtime.READ_MOSTLY == runtime.HOST).all()
         assert bool((pages & runtime.READ_MOSTLY).all()) == (advice == "read_mostly")
-        copied = sum(size for size, told in runtime.advised if told == "to the host")
+        copied = sum(size for size, use in runtime.advised if use == "to the host")
         assert copied == (0 if advice == "read_mostly" else 400 - kept)
 
 

@@ -99,11 +99,11 @@ def test_engines_that_follow_changes_refuse(schedule, emulated):
     assert answer.reason.startswith("jump reads from vertices that values name, so that a change has no known readers")
 
 
-def test_onyx_refuses_to_follow_changes_and_does_not_unless_asked(emulated):
+def test_onyx_refuses_to_follow_changes_and_does_not_unless_requested(emulated):
     graph, *_ = problem("mst", "grid", 1)
     made = loaded(loaded(SPECS["onyx"].factory).engines["cuda"])
-    asked = made(schedule_from_options(SPECS["onyx"], {"change_driven": True}))
-    assert isinstance(asked.supports(program("mst"), graph, 1, emulated), No)
+    tracking = made(schedule_from_options(SPECS["onyx"], {"change_driven": True}))
+    assert isinstance(tracking.supports(program("mst"), graph, 1, emulated), No)
     left = made(schedule_from_options(SPECS["onyx"], {}))
     left.generate(program("mst"), graph, 1, emulated)
     assert left.resolved_options()["change_driven"] is False
