@@ -170,6 +170,6 @@ def test_other_directions_are_refused(options):
 def test_explain_names_the_edges_of_each_reduction():
     from harness.language.program import describe
 
-    told = describe(trace(HITS()))
-    assert "pointed_at(v) = sum over in-edges where edge.forward of (edge.weight * src.pointing)" in told
-    assert "pointing_at(v) = sum over in-edges where ~edge.forward of (edge.weight * src.pointed)" in told
+    text = describe(trace(HITS()))
+    assert "pointed_at(v) = sum over in-edges where edge.forward of (edge.weight * src.pointing)" in text
+    assert "pointing_at(v) = sum over in-edges where ~edge.forward of (edge.weight * src.pointed)" in text

@@ -26,7 +26,7 @@ def test_a_scalar_of_numpy_is_a_number_on_both_sides(apply, scalar):
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "message"),
     [
         (lambda: np.sin(X), "NumPy's sin cannot take a traced value; use the functions of harness.language"),
         (lambda: np.exp(X), "use exp from harness.language"),
@@ -40,8 +40,8 @@ def test_a_scalar_of_numpy_is_a_number_on_both_sides(apply, scalar):
         (lambda: np.ones(3) * X, r"an array of shape \(3,\) cannot appear in a traced expression"),
     ],
 )
-def test_a_call_of_numpy_names_the_replacement(call, told):
-    with pytest.raises(LanguageError, match=told) as met:
+def test_a_call_of_numpy_names_the_replacement(call, message):
+    with pytest.raises(LanguageError, match=message) as met:
         call()
     assert met.value.where.file == __file__
 

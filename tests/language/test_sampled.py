@@ -408,8 +408,8 @@ def test_hubs_and_others_are_drawn():
 
 def test_programs_that_sampling_cannot_check_are_reported():
     assert "alternates" in not_sampled(program("als"))
-    told = "spread_again reads values that its sources received in the same superstep"
-    assert not_sampled(program_named("gathered_twice")) == told
+    reason = "spread_again reads values that its sources received in the same superstep"
+    assert not_sampled(program_named("gathered_twice")) == reason
 
 
 def sends_back_what_was_heard(p):
@@ -468,7 +468,7 @@ def counts_vertices(p):
 
 
 @pytest.mark.parametrize(
-    ("write", "told"),
+    ("write", "reason"),
     [
         (reduces_what_was_heard, "mass reduces over the whole graph values received in the same superstep"),
         (reduces_twice, "reduces over the whole graph into a property that was reduced before"),
@@ -476,5 +476,5 @@ def counts_vertices(p):
         (sends_back_what_was_heard, "reads values that its sources received in the same superstep"),
     ],
 )
-def test_programs_without_a_sampled_check_are_reported(write, told):
-    assert told in not_sampled(program_of(write))
+def test_programs_without_a_sampled_check_are_reported(write, reason):
+    assert reason in not_sampled(program_of(write))
