@@ -30,9 +30,9 @@ def test_they_give_the_references_settled_answer(algorithm, graph, features):
     values, settled = answer(algorithm, graph, features)
     assert settled
     found = algorithm.settled_answer(algorithm.prepare_graph(graph), features)
-    ((_, told),) = found.values.items()
-    assert told.dtype == np.float64
-    assert np.array_equal(told, values)  # multiples of 1/8 add up exactly
+    ((_, solved),) = found.values.items()
+    assert solved.dtype == np.float64
+    assert np.array_equal(solved, values)  # multiples of 1/8 add up exactly
 
 
 def test_without_weights_every_edge_has_length_one():

@@ -53,18 +53,18 @@ def test_digits_are_recognised_from_a_tenth_of_the_labels(ten_digits):
     assert settled
     assert accuracy >= 0.96
     seeds = choose_seeds("labels", ten_digits, 10, 0.1, 0)
-    asked = seeds < 0
-    assert accuracy == pytest.approx(np.mean(belief.argmax(axis=1)[asked] == ten_digits.labels[asked]))
-    assert np.array_equal(belief[~asked], np.eye(10)[ten_digits.labels[~asked]])
+    unlabelled = seeds < 0
+    assert accuracy == pytest.approx(np.mean(belief.argmax(axis=1)[unlabelled] == ten_digits.labels[unlabelled]))
+    assert np.array_equal(belief[~unlabelled], np.eye(10)[ten_digits.labels[~unlabelled]])
 
     pull = np.zeros((ten_digits.num_vertices,) * 2)  # row v: the in-edges of v
     pull[ten_digits.csr.neighbours, ten_digits.csr.row_of_edge] = ten_digits.weights
     pull /= pull.sum(axis=1, keepdims=True)
-    seeded = np.where(asked[:, None], 0.0, np.eye(10)[ten_digits.labels])
+    seeded = np.where(unlabelled[:, None], 0.0, np.eye(10)[ten_digits.labels])
     expected = seeded
     for _ in range(200):
         mixed = 0.85 * normalised(pull @ expected) + 0.15 * expected
-        expected = np.where(asked[:, None], normalised(mixed), seeded)
+        expected = np.where(unlabelled[:, None], normalised(mixed), seeded)
     np.testing.assert_allclose(belief, expected, atol=1e-3)  # the run settled a few supersteps earlier
 
 

@@ -24,9 +24,11 @@ def code_lines(source, name):
     """Return the number of lines of the class ``name`` that are neither blank nor comments nor docstrings."""
     tree = ast.parse(source)
     (defined,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
-    told = set(docstrings(defined))
+    documented = set(docstrings(defined))
     lines = enumerate(source.splitlines()[defined.lineno - 1 : defined.end_lineno], defined.lineno)
-    return sum(1 for number, line in lines if number not in told and line.strip() and not line.strip().startswith("#"))
+    return sum(
+        1 for number, line in lines if number not in documented and line.strip() and not line.strip().startswith("#")
+    )
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=lambda algorithm: algorithm.name)
@@ -36,6 +38,6 @@ def test_an_algorithm_has_at_most_sixty_lines_of_code(algorithm):
 
 
 def test_blank_lines_comments_and_docstrings_are_not_code():
-    told = '"""Module."""\n\nclass A(B):\n    """Says\n    much."""\n'
-    source = told + "\n    x = 1\n    # why\n    y = f(\n        x\n    )\n"
+    header = '"""Module."""\n\nclass A(B):\n    """Says\n    much."""\n'
+    source = header + "\n    x = 1\n    # why\n    y = f(\n        x\n    )\n"
     assert code_lines(source, "A") == 5

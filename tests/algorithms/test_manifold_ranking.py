@@ -31,9 +31,9 @@ def solved(algorithm, graph, features):
         total = heard.sum(axis=1, keepdims=True)
         walk = np.divide(heard, total, out=np.zeros_like(heard), where=total > 0)
         system = np.eye(len(walk)) - algorithm.alpha * walk
-        asked = manifold.reshape(-1) == number
-        query = inputs["query"][:, asked].astype(np.float64)
-        scores[:, asked] = np.linalg.solve(system, (1 - algorithm.alpha) * query)
+        columns = manifold.reshape(-1) == number
+        query = inputs["query"][:, columns].astype(np.float64)
+        scores[:, columns] = np.linalg.solve(system, (1 - algorithm.alpha) * query)
     return scores
 
 

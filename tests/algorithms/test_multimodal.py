@@ -78,8 +78,8 @@ def test_digits_are_recognised_from_three_views(ten_digits):
     seeds = choose_seeds("labels", ten_digits, 10, 0.1, 0)
     known = np.where(seeds[:, None] >= 0, np.eye(10)[seeds], 0.0)
     expected = solved([0.3] * 3, [near(view) for view in (pixels, projections, gradients)], known)
-    asked = seeds < 0
-    assert accuracy == pytest.approx((expected.argmax(axis=1) == ten_digits.labels)[asked].mean(), abs=0.002)
+    unlabelled = seeds < 0
+    assert accuracy == pytest.approx((expected.argmax(axis=1) == ten_digits.labels)[unlabelled].mean(), abs=0.002)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * expected.max(axis=1).min())
 
 

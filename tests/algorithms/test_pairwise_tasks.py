@@ -70,13 +70,13 @@ def test_evidence_counts_in_belief_and_metric():
 
 def test_a_network_may_say_nothing_of_cardinalities_and_evidence():
     """An archive of arrays may lack both."""
-    told = network([[1, 2], [2, 1]], {(0, 1): np.array([[1.0, 2.0], [3.0, 1.0]])})
-    silent = Graph(told.csr, name="silent", directed=False, vertex_data={"unary": told.vertex_data["unary"]},
-                   edge_data=told.edge_data)  # fmt: skip
+    paired = network([[1, 2], [2, 1]], {(0, 1): np.array([[1.0, 2.0], [3.0, 1.0]])})
+    silent = Graph(paired.csr, name="silent", directed=False, vertex_data={"unary": paired.vertex_data["unary"]},
+                   edge_data=paired.edge_data)  # fmt: skip
     algorithm = BeliefPropagation(potentials="edge")
     belief, _ = answer(algorithm, silent, algorithm.default_features(silent))
-    np.testing.assert_allclose(belief, enumerated(told), atol=1e-6)
-    assert algorithm.metrics(silent, {"belief": belief}) == algorithm.metrics(told, {"belief": belief})
+    np.testing.assert_allclose(belief, enumerated(paired), atol=1e-6)
+    assert algorithm.metrics(silent, {"belief": belief}) == algorithm.metrics(paired, {"belief": belief})
 
 
 def test_variables_without_marginals_are_counted_and_not_rated():

@@ -122,8 +122,8 @@ def test_sources_are_found_by_name(names):
     graph = Graph.from_edges([0, 1], [1, 2], num_vertices=4, name="four").with_vertex_names(names)
     last = str(names[2])
     assert starting_vertices(f"id:{last} 1,id:30", graph, 3, 0).tolist() == [2, 1, 0]
-    for text, told in (("id:7", "2 vertices of graph 'four'"), ("id:x9", "no vertex of graph 'four'")):
-        with pytest.raises(InvalidInput, match=f"{text}: {told} have this name; give vertex numbers"):
+    for text, reason in (("id:7", "2 vertices of graph 'four'"), ("id:x9", "no vertex of graph 'four'")):
+        with pytest.raises(InvalidInput, match=f"{text}: {reason} have this name; give vertex numbers"):
             starting_vertices(text, graph, 1, 0)
     with pytest.raises(InvalidInput, match="the vertices of graph 'four' have no names; give numbers from 0 to 3"):
         starting_vertices("id:30", Graph.from_edges([0], [1], num_vertices=4, name="four"), 1, 0)

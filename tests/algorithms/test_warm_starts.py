@@ -40,10 +40,10 @@ def check(name, posed):
     assert cold.settled
     assert warm.settled
     if ALGORITHMS[name].fixed_points() == "several":
-        told = residual(program(name), posed.new[0], features, posed.new[1], kept(name, found))
+        comparison = residual(program(name), posed.new[0], features, posed.new[1], kept(name, found))
     else:
-        told = compare(program(name), outputs(name, found), outputs(name, wanted))
-    assert told.ok, f"{start.summary}: {told.detail}"
+        comparison = compare(program(name), outputs(name, found), outputs(name, wanted))
+    assert comparison.ok, f"{start.summary}: {comparison.detail}"
     return start
 
 
