@@ -104,10 +104,10 @@ def test_a_command_of_the_harness_is_planned(capsys, monkeypatch, command):
         status = application.main(arguments if runs_nothing else [*arguments, "dry_run=true"])
     except SystemExit as ended:  # Hydra's --help
         status = ended.code
-    told = capsys.readouterr()
-    assert status == 0, f"{COMMANDS[command]}: {told.err}"
-    assert told.out
-    assert not told.err
+    printed = capsys.readouterr()
+    assert status == 0, f"{COMMANDS[command]}: {printed.err}"
+    assert printed.out
+    assert not printed.err
 
 
 @pytest.mark.usefixtures("folder")

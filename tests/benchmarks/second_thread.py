@@ -106,10 +106,10 @@ def print_table(one: list[float], two: list[float], active: list[int], shares: l
         if steps:
             single, double = (sum(times[i] for i in steps) * 1e3 for times in (one, two))
             upto = f"< {high:,}" if high < EDGES[-1] else f">= {low:,}"
-            told = f"{single / len(steps) * 1e3:,.0f} -> {double / len(steps) * 1e3:,.0f}"
+            cost = f"{single / len(steps) * 1e3:,.0f} -> {double / len(steps) * 1e3:,.0f}"
             owner = f"{statistics.mean(shares[i] for i in steps):.2f}" if shares else "-"
             print(
-                f"{upto:>18}  {len(steps):>10}  {single:>12.1f}  {double:>13.1f}  {single / double:>5.2f} {told:>16}"
+                f"{upto:>18}  {len(steps):>10}  {single:>12.1f}  {double:>13.1f}  {single / double:>5.2f} {cost:>16}"
                 f"  {owner:>9}"
             )
 

@@ -31,13 +31,13 @@ from harness.campaign.application import main
 from harness.records import read_record, write_record
 
 [path] = Path(sys.argv[1]).glob("*/*/record.json")
-told = read_record(path)
+record = read_record(path)
 
 def pretend(plan, todo, launcher, batch):
     for one in todo:
-        asked = {name: value for name, value in one.cell.plain().items() if name in told["config"]}
+        fields = {name: value for name, value in one.cell.plain().items() if name in record["config"]}
         own = {"sweep": plan.identity, "cell": one.key, "labels": one.cell.labels, "features": one.cell.features}
-        write_record(one.folder, {**told, **own, "config": asked})
+        write_record(one.folder, {**record, **own, "config": fields})
     return 0
 
 sweep._carry_out = pretend

@@ -114,14 +114,14 @@ def test_a_kernel_that_does_not_compile_shows_the_users_line_and_the_generated_s
     source = engine.planned.source.replace(message, message.replace("+=", "+= wrong *"))
     with pytest.raises(CompilationFailed) as caught:
         compiled_module(source, headers(engine.planned.templates), "sm_90", engine.planned.program)
-    told = str(caught.value)
-    assert 'identifier "wrong" is undefined' in told
-    assert message.strip().replace("+=", "+= wrong *") in told
+    error_text = str(caught.value)
+    assert 'identifier "wrong" is undefined' in error_text
+    assert message.strip().replace("+=", "+= wrong *") in error_text
     (spread,) = [stage for stage in program.stages if stage.name == "spread"]
-    assert f"spread is from {spread.line.file}:{spread.line.line}\n    {spread.line.text}" in told
-    assert told.count("is from") == 1
+    assert f"spread is from {spread.line.file}:{spread.line.line}\n    {spread.line.text}" in error_text
+    assert error_text.count("is from") == 1
     (kept,) = tmp_path.glob("cuda/*.failed.cu")
-    assert str(kept) in told
+    assert str(kept) in error_text
     assert kept.read_text() == source
 
 

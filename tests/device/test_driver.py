@@ -163,8 +163,8 @@ def test_the_host_is_named_as_a_driver_names_it(install, tmp_path, version, host
     driver.prefetch_to_host(pointer, size, 0)
     driver.prefer_host(pointer, size, 0)
     flags = "flags 0 " if version == "NEW" else ""
-    told = ctypes.create_string_buffer(1000)
-    ctypes.memmove(told, library.called, 1000)
-    assert told.value.decode() == (
+    buffer = ctypes.create_string_buffer(1000)
+    ctypes.memmove(buffer, library.called, 1000)
+    assert buffer.value.decode() == (
         f"wait prefetch 7f1234567000 {size} {host} {flags}stream (nil) wait advise 7f1234567000 {size} 3 {host} "
     )

@@ -52,9 +52,9 @@ def test_a_mutilated_file_is_read_or_refused(tmp_path, name, data, changes, turn
     read_or_refused(TARGETS[name], content, tmp_path)
 
 
-@pytest.mark.parametrize(("name", "content", "told"), FOUND)
-def test_found_inputs_are_refused_with_their_reason(tmp_path, name, content, told):
-    assert told in read_or_refused(TARGETS[name], content, tmp_path)
+@pytest.mark.parametrize(("name", "content", "message"), FOUND)
+def test_found_inputs_are_refused_with_their_reason(tmp_path, name, content, message):
+    assert message in read_or_refused(TARGETS[name], content, tmp_path)
 
 
 NONE = np.zeros(0, int)

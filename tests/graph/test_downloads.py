@@ -31,12 +31,12 @@ def archive_of(**files):
 
 @pytest.fixture
 def server(monkeypatch):
-    """Start a web server on 127.0.0.1: `files` by path; `cut` bytes of each are withheld; `asked` lists the
+    """Start a web server on 127.0.0.1: `files` by path; `cut` bytes of each are withheld; `requests` lists the
     requests."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            self.server.asked.append(self.path)
+            self.server.requests.append(self.path)
             content = self.server.files.get(self.path)
             if content is None:
                 self.send_error(404)
@@ -51,7 +51,7 @@ def server(monkeypatch):
 
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.files, server.asked, server.cut = {}, [], 0
+    server.files, server.requests, server.cut = {}, [], 0
     server.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
@@ -68,7 +68,7 @@ def test_an_archive_is_fetched_and_parsed_once(server):
     first.validate()
     assert (first.num_vertices, first.num_edges, first.name) == (3, 4, "made")
     assert open_publication("made", publication).content_hash == first.content_hash
-    assert server.asked == ["/g.tar.gz"]
+    assert server.requests == ["/g.tar.gz"]
 
 
 def test_an_archive_is_read_as_its_publication_says(server):
@@ -129,7 +129,7 @@ def test_a_file_changed_in_the_cache_is_fetched_again(server):
     path.write_bytes(b"meddled with")
     again, same = fetch(server.url + "/f", "f")
     assert (again.read_bytes(), same) == (b"content", digest)
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 def test_a_missing_page_is_one_error(server):

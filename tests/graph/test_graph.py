@@ -267,5 +267,5 @@ def test_the_data_of_an_edge_is_that_of_both_its_directions(loops):
     rows, columns = graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist()
     found = list(zip(rows, columns, graph.edge_data["kind"].tolist(), graph.weights.tolist(), strict=True))
     expected = {(*end, number, float(number)) for number, end in enumerate(ends)}
-    assert sorted(found) == sorted({*expected, *((v, u, *told) for u, v, *told in expected)})
+    assert sorted(found) == sorted({*expected, *((v, u, *weight) for u, v, *weight in expected)})
     assert graph.edge_data["pair"].tolist() == [[10 * part for part in ends[kind]] for _, _, kind, _ in found]

@@ -54,8 +54,8 @@ def main() -> int:
         )
         for v in found:
             if not v.agrees:
-                told = f"{case.name}, {_named(algorithm)}, k = {features}, {v.schedule}, {v.kind}"
-                print(f"DISAGREES: {told}: {v.ratio:.3g} x the bound; {v.text}", file=sys.stderr, flush=True)
+                where = f"{case.name}, {_named(algorithm)}, k = {features}, {v.schedule}, {v.kind}"
+                print(f"DISAGREES: {where}: {v.ratio:.3g} x the bound; {v.text}", file=sys.stderr, flush=True)
     print("\nUnsupported:\n")
     for text, count in sorted(refusals.items()):
         print(f"- {text} ({count}x)")

@@ -51,9 +51,9 @@ def test_a_version_without_an_interpreter_is_skipped_with_that_reason(monkeypatc
     main([RUNNING, "9.9"])
     main([RUNNING, "--tests"])
     assert checked == [(Path(sys.executable), "a.whl", False), (Path(sys.executable), "a.whl", True)]
-    told = capsys.readouterr().out
-    assert f"Python {RUNNING}, wheel: ok" in told
-    assert "Python 9.9: skipped: this machine has no interpreter of this version" in told
+    printed = capsys.readouterr().out
+    assert f"Python {RUNNING}, wheel: ok" in printed
+    assert "Python 9.9: skipped: this machine has no interpreter of this version" in printed
     with pytest.raises(SystemExit, match="no distribution was checked"):
         main(["9.9"])
 

@@ -104,8 +104,8 @@ def test_the_metadata_name_licence_python_and_plugins(wheel):
         [metadata] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         text = archive.read(metadata).decode()
         points = archive.read(metadata.replace("METADATA", "entry_points.txt")).decode()
-    for told in ("Name: onyx-harness", "License-Expression: Apache-2.0", "Requires-Python: >=3.11"):
-        assert told in text
+    for entry in ("Name: onyx-harness", "License-Expression: Apache-2.0", "Requires-Python: >=3.11"):
+        assert entry in text
     assert "Requires-Dist: cupy" not in "".join(
         line for line in text.splitlines(keepends=True) if "extra ==" not in line
     )

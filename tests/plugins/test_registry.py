@@ -73,13 +73,13 @@ def test_a_plugin_that_cannot_be_imported_is_left_out_and_named(plugin):
 
 
 def _raise() -> list[EngineSpec]:
-    raise ZeroDivisionError("when asked")
+    raise ZeroDivisionError("on call")
 
 
 @pytest.mark.parametrize(
-    ("hooks", "told"),
+    ("hooks", "message"),
     [
-        ({"onyx_engines": _raise}, "ZeroDivisionError: when asked"),
+        ({"onyx_engines": _raise}, "ZeroDivisionError: on call"),
         ({"onyx_engines": lambda: [3]}, "must return a list of EngineSpec"),
         ({"onyx_engines": lambda: engine("x")}, "must return a list of EngineSpec"),
         ({"onyx_engine": lambda: [engine("x")]}, "unknown hook 'onyx_engine'"),
@@ -87,11 +87,11 @@ def _raise() -> list[EngineSpec]:
         ({"onyx_config_folders": lambda: [1]}, "must return a list of str"),
     ],
 )
-def test_a_plugin_that_answers_wrongly_is_left_out_and_the_others_work(plugin, hooks, told):
+def test_a_plugin_that_answers_wrongly_is_left_out_and_the_others_work(plugin, hooks, message):
     with pytest.warns(PluginWarning, match="'bad'.*left out"):
         registry = load_plugins(found=[plugin("bad", **hooks), plugin("good", onyx_engines=lambda: [engine("fast")])])
     assert list(registry.engines) == ["fast"]
-    assert told in registry.quarantined["bad"]
+    assert message in registry.quarantined["bad"]
     assert "bad" not in registry.plugins
 
 
@@ -105,7 +105,7 @@ def test_a_name_already_taken_is_refused_and_the_rest_of_the_plugin_kept(plugin)
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (SystemExit(3), "SystemExit: 3"),
         (KeyboardInterrupt(), "KeyboardInterrupt"),
@@ -113,7 +113,7 @@ def test_a_name_already_taken_is_refused_and_the_rest_of_the_plugin_kept(plugin)
         (RuntimeError("\x1b[2J" + "x" * 50_000), "RuntimeError: \ufffd[2Jxxx"),
     ],
 )
-def test_a_plugin_that_ends_the_process_or_cannot_say_why_is_left_out(monkeypatch, plugin, error, told):
+def test_a_plugin_that_ends_the_process_or_cannot_say_why_is_left_out(monkeypatch, plugin, error, message):
     def fail(name, *_):
         if name == "ending_plugin":
             raise error
@@ -123,7 +123,7 @@ def test_a_plugin_that_ends_the_process_or_cannot_say_why_is_left_out(monkeypatc
     with pytest.warns(PluginWarning, match="'ending'.*left out"):
         registry = load_plugins(found=[ending, plugin("good", onyx_engines=lambda: [engine("fast")])])
     assert list(registry.engines) == ["fast"]
-    assert registry.quarantined["ending"].startswith(told)
+    assert registry.quarantined["ending"].startswith(message)
     assert len(registry.quarantined["ending"]) <= 2_000
 
 
@@ -217,9 +217,9 @@ def _hooks() -> list[str]:
 
 @pytest.mark.parametrize("hook", _hooks())
 def test_every_hook_is_documented_and_called(plugin, hook):
-    asked = []
-    load_plugins(found=[plugin("listening", **{hook: lambda: asked.append(hook) or []})])
-    assert asked, f"nothing calls {hook}"
+    called = []
+    load_plugins(found=[plugin("listening", **{hook: lambda: called.append(hook) or []})])
+    assert called, f"nothing calls {hook}"
     assert (getattr(hookspecs, hook).__doc__ or "").strip()
 
 

@@ -50,15 +50,15 @@ def test_a_run_without_a_following_kernel_counts_too():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("==ERROR== no kernels were profiled", "counted nothing.*no kernels were profiled"),
         (printed("spread", without=LOADS["bytes"][0]), f"reported no {LOADS['bytes'][0]} for kernel 'spread'"),
         (printed("spread").replace("8,192", "n/a"), "reported 'n/a' for l1tex__t_sectors.*not a number"),
     ],
 )
-def test_an_invalid_count_is_an_error(text, told):
-    with pytest.raises(ProfilerError, match=f"(?s){told}"):
+def test_an_invalid_count_is_an_error(text, message):
+    with pytest.raises(ProfilerError, match=f"(?s){message}"):
         read_counters(text)
 
 
@@ -76,24 +76,24 @@ def fake_profiler(folder, body):
 
 def test_the_profiler_is_started_on_the_command(monkeypatch, tmp_path):
     (tmp_path / "printed").write_text(printed("spread", BOUNDARY))
-    fake_profiler(tmp_path, f'echo "$@" > {tmp_path}/asked; cp {tmp_path}/printed {tmp_path}/log')
+    fake_profiler(tmp_path, f'echo "$@" > {tmp_path}/arguments; cp {tmp_path}/printed {tmp_path}/log')
     monkeypatch.setenv("PATH", str(tmp_path) + os.pathsep + os.environ["PATH"])
     [found] = profile(["python", "-m", "something"], tmp_path / "log")
     assert found.whole.loads.sectors == 8192
-    asked = (tmp_path / "asked").read_text()
-    assert asked.strip().endswith("python -m something")
-    assert all(metric in asked for metric in METRICS)
+    arguments = (tmp_path / "arguments").read_text()
+    assert arguments.strip().endswith("python -m something")
+    assert all(metric in arguments for metric in METRICS)
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [
         ("echo the driver is too old; exit 9", "status 9.*too old"),
         ("echo ==ERROR== ERR_NVGPUCTRPERM; exit 1", "only an administrator"),
     ],
 )
-def test_a_failing_profiler_is_reported(monkeypatch, tmp_path, body, told):
+def test_a_failing_profiler_is_reported(monkeypatch, tmp_path, body, message):
     fake_profiler(tmp_path, body)
     monkeypatch.setenv("PATH", str(tmp_path) + os.pathsep + os.environ["PATH"])
-    with pytest.raises(ProfilerError, match=f"(?s){told}"):
+    with pytest.raises(ProfilerError, match=f"(?s){message}"):
         profile(["true"], tmp_path / "log")

@@ -100,13 +100,13 @@ class RefusesAll(Right):
 
 
 class Fickle(Right):
-    """Supports a program only when asked a second time."""
+    """Supports a program only at the second call."""
 
-    asked = 0
+    calls = 0
 
     def supports(self, program, graph, features, device):
-        self.asked += 1
-        return super().supports(program, graph, features, device) if self.asked > 1 else No("come back later please")
+        self.calls += 1
+        return super().supports(program, graph, features, device) if self.calls > 1 else No("come back later please")
 
 
 # protocol -------------------------------------------------------------------------------------------------------------
