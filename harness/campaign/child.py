@@ -1,6 +1,6 @@
-"""The process of one cell: ``python -m harness.campaign.child REQUEST DRAFT``.
+"""The process of one cell: ``python -m harness.campaign.child REQUEST REPORT``.
 
-REQUEST is a JSON file with the cell and the folder for its artefacts; DRAFT receives the fields of the record.
+REQUEST is a JSON file with the cell and the folder for its artefacts; REPORT receives the fields of the record.
 """
 
 from __future__ import annotations

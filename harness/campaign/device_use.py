@@ -1,13 +1,13 @@
-"""The use of a device by a cell: alone for timed runs, and on a GPU beside other cells for everything else.
+"""The use of a device by a cell: exclusive for timed runs, and on a GPU shared with other cells for everything else.
 
-    room      a part of a GPU's memory, from the creation of a context there to the end of the engine
-    shared    the work of an engine that other cells may run beside: uploads, checks, downloads
+    memory    parts of a GPU's memory, from the creation of a context there to the end of the engine
+    shared    calls of an engine while other cells may use the device: uploads, checks, downloads
     alone     timed runs, and what an engine times itself: no other cell uses the device, not even for copies
 
-Cells of a sweep thus overlap what is not timed, although each is timed alone. A cell shares the device from the
-creation of its context to the end of the engine, and leaves that use to be alone. If it shared the device for each call
-of the engine instead, it would wait for the timed runs of others about twenty times. The processor has no shared use:
-engines are prepared and closed there without a lock, and cells take turns for the rest.
+Cells of a sweep thus overlap in everything that is not timed. A cell shares the device from the creation of its context
+to the end of the engine, and leaves the shared use for timed runs. If it shared the device for each call of the engine
+instead, it would wait for the timed runs of others about twenty times. The processor has no shared use: engines are
+prepared and closed there without a lock, and cells take turns for the rest.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from harness.campaign.lock import device_holder, device_lock, device_lock_path, 
 from harness.contract import Device, Phases
 from harness.device.cuda import was_opened
 
-ROOMS = 16  # equal parts of a GPU's memory, and the most engines there
+MEMORY_PARTS = 16  # equal parts of a GPU's memory, and the most engines there
 # Beyond what an engine reports: allocators round sizes up, a CUDA context with its libraries takes 0.5 to 0.8 GB, and
 # workspaces of the ways that an engine tries: beside its context, cuSPARSE held up to 2.56 times the bytes that it
 # reported (label propagation with k = 4 on an R-MAT graph of 91 M edges, H100).
 _ROUNDING, _TRYING, _CONTEXT_BYTES = 1.1, 3.0, 1 << 30
-_RETRY_S = 0.005  # between two attempts to find a free room; one process at a time makes them
+_RETRY_S = 0.005  # between two attempts to find a free part of the memory; one process at a time makes them
 
 
 class Use(Protocol):
@@ -73,8 +73,8 @@ class DeviceUse:
         self.overlaps = cell.device.kind == "cuda"
 
     @contextmanager
-    def room(self, bytes_needed: int | None, *, tunes: bool = False) -> Iterator[bool]:
-        """Reserve memory of a GPU (None: all of it); yield whether no other cell has any. A CPU has no rooms.
+    def reserved_memory(self, bytes_needed: int | None, *, tunes: bool = False) -> Iterator[bool]:
+        """Reserve memory of a GPU (None: all of it); yield whether no other cell has any. Does nothing on a CPU.
 
         ``tunes``: the engine tries several ways (:class:`harness.contract.Engine`). Locks of a device are taken within,
         never around it.
@@ -83,11 +83,11 @@ class DeviceUse:
             yield True
             return
         share = _TRYING if tunes else _ROUNDING
-        wanted = ROOMS if bytes_needed is None else rooms_for(share * bytes_needed, self._cell.device)
+        wanted = MEMORY_PARTS if bytes_needed is None else memory_parts_for(share * bytes_needed, self._cell.device)
         with ExitStack() as held:
             with self._waiting():
-                take_rooms(self._cell.device, wanted, held)
-            yield wanted == ROOMS
+                take_memory_parts(self._cell.device, wanted, held)
+            yield wanted == MEMORY_PARTS
 
     @contextmanager
     def shared(self) -> Iterator[None]:
@@ -152,26 +152,26 @@ class DeviceUse:
         self._report.waited(self._phases.seconds["wait"])
 
 
-def rooms_for(size: float, device: Device) -> int:
-    """Return the number of rooms for this many bytes and a context on a GPU, at most all."""
+def memory_parts_for(size: float, device: Device) -> int:
+    """Return the number of parts of a GPU's memory for this many bytes and a context, at most all."""
     from harness.device.driver import describe
 
     whole = describe(device.index).memory
-    return min(ROOMS, -(-int(size + _CONTEXT_BYTES) * ROOMS // whole))
+    return min(MEMORY_PARTS, -(-int(size + _CONTEXT_BYTES) * MEMORY_PARTS // whole))
 
 
-def take_rooms(device: Device, wanted: int, held: ExitStack) -> None:
-    """Enter ``wanted`` rooms of a GPU; requests are served in order, so that small ones do not delay a large one."""
+def take_memory_parts(device: Device, wanted: int, held: ExitStack) -> None:
+    """Lock ``wanted`` parts of a GPU's memory. Requests are served in order: small ones do not delay a large one."""
     path = device_lock_path(device)
-    free = [path.with_suffix(f".room{number}") for number in range(ROOMS)]
-    with file_lock(path.with_suffix(".rooms")):
+    free = [path.with_suffix(f".part{number}") for number in range(MEMORY_PARTS)]
+    with file_lock(path.with_suffix(".parts")):
         while True:
-            for room in tuple(free):
+            for part in tuple(free):
                 try:
-                    held.enter_context(file_lock(room, wait=False))
+                    held.enter_context(file_lock(part, wait=False))
                 except BlockingIOError:
                     continue
-                free.remove(room)
-                if ROOMS - len(free) == wanted:
+                free.remove(part)
+                if MEMORY_PARTS - len(free) == wanted:
                     return
             time.sleep(_RETRY_S)

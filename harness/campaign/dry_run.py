@@ -1,14 +1,14 @@
-"""The forecast of a cell for a dry run."""
+"""Predict for a dry run whether a cell would be run."""
 
 from __future__ import annotations
 
 from harness.campaign.plan import Plan, Planned
 from harness.campaign.preflight import refusal
 from harness.records import Record
-from harness.report.summary import Forecast
+from harness.report.summary import DryRunCell
 
 
-def forecast(plan: Plan, planned: Planned, record: Record | None) -> Forecast:
+def dry_run_cell(plan: Plan, planned: Planned, record: Record | None) -> DryRunCell:
     """Return whether the cell would be run, and why not or why again."""
     cell = planned.cell
     wanted = plan.due(record)
@@ -20,4 +20,4 @@ def forecast(plan: Plan, planned: Planned, record: Record | None) -> Forecast:
     refused = refusal(plan.registry.engine(cell.engine), cell) if wanted else ""
     if refused:
         why = f"unsupported: {refused}"
-    return Forecast(cell.labels, cell.features, cell.round, wanted and not refused, why)
+    return DryRunCell(cell.labels, cell.features, cell.round, wanted and not refused, why)

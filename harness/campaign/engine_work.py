@@ -1,4 +1,4 @@
-"""The life of a cell's engine: admission, building, its work on the device, and what becomes of its errors."""
+"""Admit, build and run the engine of a cell, and record its errors."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _work_of_engine(
             if needed is not None:
                 report.stage("build")
                 engine.build(problem.program, problem.graph, problem.features, cell.device, phases)
-                alone = held.enter_context(use.room(None if whole_memory else needed, tunes=engine.tunes))
+                alone = held.enter_context(use.reserved_memory(None if whole_memory else needed, tunes=engine.tunes))
                 held.enter_context(use.shared())
                 with phases("context") if use.overlaps else contextlib.nullcontext():
                     held.enter_context(device_memory(cell, report))

@@ -64,14 +64,14 @@ def _locked(path: Path, kind: int) -> int:
 
 @contextmanager
 def device_lock(device: Device, holder: str, limit_s: float, *, shared: bool = False) -> Iterator[None]:
-    """Hold the device, alone or ``shared`` with others that share it, so that cells do not disturb each other's timing.
+    """Hold the device, exclusively or ``shared``, so that cells do not disturb each other's timing.
 
     The processor is one device: cells take turns even if they use few of its cores. The lock is that of all processes
-    of this user on this machine (see :mod:`harness.campaign.lock_folder`). Requests to share wait while a process is
-    alone or waits to be; such processes follow each other. That ends soon: few cells have memory of a device, and each
-    must share it again after it was alone. In a model of 12 processes with phases as long as those of cells on an H100,
-    this takes 12 % less time than granting requests to share whenever no process is alone, and 6 % less than granting
-    requests in order; it was not compared on a GPU.
+    of this user on this machine (see :mod:`harness.campaign.lock_folder`). Requests to share wait while a process
+    holds the device exclusively or waits for that; such processes follow each other. That ends soon: few cells have
+    memory of a device, and each must share it again after exclusive use. The order was compared in a model of 12
+    processes with phases as long as those of cells on an H100, not on a GPU. It takes 12 % less time than granting
+    requests to share whenever no process has exclusive use, and 6 % less than granting requests in order.
     ``holder`` is shown to waiting processes. After ``limit_s`` seconds this process is ended and its stack printed,
     even if no process watches it any more. Raises LockError.
     """

@@ -32,7 +32,7 @@ def memory_of(
     if cell.memory == "counters":
         try:
             use = DeviceUse(cell, report, phases)
-            with use.room(None), use.alone():
+            with use.reserved_memory(None), use.alone():
                 counters = counted([cell], folder, cell.limits.time_s)[0].plain()
         except (ProfilerError, subprocess.TimeoutExpired) as error:
             print_traceback(error)

@@ -47,11 +47,11 @@ def main(arguments: list[str]) -> int:
             problem_key = digest([cell.algorithm, cell.parameters, cell.graph, cell.graph_parameters, cell.features])
             if problem_key not in posed:
                 posed = {problem_key: set_problem(cell, load_plugins(cell.block), ChildReport(sink), Phases())}
-            _profiled(cell, posed[problem_key])
+            _run_profiled(cell, posed[problem_key])
     return 0
 
 
-def _profiled(cell: Cell, problem: Problem) -> None:
+def _run_profiled(cell: Cell, problem: Problem) -> None:
     """Run one superstep of a cell's engine, from its start."""
     spec = load_plugins(cell.block).engine(cell.engine)
     engine = load(spec.factory)(schedule_from_options(spec, cell.schedule))

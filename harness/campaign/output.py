@@ -26,7 +26,7 @@ class OutputFile(threading.Thread):
         self._source, self.writer = os.pipe()
         self._over = threading.Event()
         self._error: OSError | None = None
-        self._room, self._held, self._left_out = _KEPT_BYTES, 0, 0
+        self._remaining, self._held, self._left_out = _KEPT_BYTES, 0, 0
         self._end: deque[bytes] = deque()
 
     def finish(self) -> None:
@@ -59,9 +59,9 @@ class OutputFile(threading.Thread):
             self._write(b"".join(self._end))
 
     def _take(self, chunk: bytes) -> None:
-        self._write(chunk[: self._room])
-        rest = chunk[self._room :]
-        self._room = max(0, self._room - len(chunk))
+        self._write(chunk[: self._remaining])
+        rest = chunk[self._remaining :]
+        self._remaining = max(0, self._remaining - len(chunk))
         if rest:
             self._end.append(rest)
             self._held += len(rest)

@@ -13,10 +13,10 @@ from harness.campaign.plan import Planned
 from harness.report.progress import Progress
 
 _INTERVAL_S = 0.2
-_LOOKS_A_DRAFT = 5
+_LOOKS_A_REPORT = 5
 
 
-class Follower:
+class ProgressMonitor:
     """Shows, while entered, each cell that begins or ends."""
 
     def __init__(self, journal: Journal, cells: Sequence[Planned]) -> None:
@@ -24,7 +24,7 @@ class Follower:
         self._cells = {planned.key: planned for planned in cells}
         self._progress = Progress(len(cells))
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread = threading.Thread(target=self._monitor, daemon=True)
 
     def __enter__(self) -> None:
         self._thread.start()
@@ -33,7 +33,7 @@ class Follower:
         self._over.set()
         self._thread.join()
 
-    def _follow(self) -> None:
+    def _monitor(self) -> None:
         began = time.monotonic()
         running: set[str] = set()
         looks = 0
@@ -52,7 +52,7 @@ class Follower:
                 if over:
                     return
                 looks += 1
-                if looks % _LOOKS_A_DRAFT == 0:
+                if looks % _LOOKS_A_REPORT == 0:
                     self._tell_waits(running)
 
     def _tell_waits(self, running: Iterable[str]) -> None:

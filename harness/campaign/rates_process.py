@@ -21,7 +21,7 @@ _HELD = ExitStack()  # of the device, until this process ends and with it its co
 
 def main(arguments: list[str]) -> None:
     """Measure and write the rates."""
-    from harness.campaign.device_use import rooms_for, take_rooms
+    from harness.campaign.device_use import memory_parts_for, take_memory_parts
     from harness.campaign.lock import device_lock
 
     kind, index, threads, memory, file = arguments
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> None:
         from harness.device.cuda_rates import MEMORY, cuda_rates
 
         architecture(device.index)  # raises DeviceUnavailable
-        take_rooms(device, rooms_for(MEMORY, device), _HELD)
+        take_memory_parts(device, memory_parts_for(MEMORY, device), _HELD)
         _HELD.enter_context(device_lock(device, "the rates of the device", LIMIT_S))
         found = cuda_rates(device.index)
     else:

@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 
 from harness.campaign.cell import resolve_cell
 from harness.campaign.config_cache import plain
-from harness.campaign.dry_run import forecast
+from harness.campaign.dry_run import dry_run_cell
 from harness.campaign.errors import CampaignError
 from harness.campaign.graphs_ahead import building_ahead, to_build
 from harness.campaign.job import WORK_FOLDER, Assignment, run_cell, unwritable
@@ -25,13 +25,13 @@ from harness.campaign.lock import file_lock
 from harness.campaign.orphans import marking_children
 from harness.campaign.parent_watch import end_with
 from harness.campaign.plan import Plan, Planned, in_turns, prepare_output, refuse_graphs
-from harness.campaign.progress_monitor import Follower
+from harness.campaign.progress_monitor import ProgressMonitor
 from harness.plugins import load_plugins
 from harness.records import Record, merge_rounds, read_record
 from harness.records.outcome import Outcome
 from harness.records.timing_caveat import DISTURBING
 from harness.report.progress import say_begin, say_more_rounds
-from harness.report.summary import show_forecast, show_layout, show_page, show_sweep
+from harness.report.summary import show_dry_run, show_layout, show_page, show_sweep
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
@@ -57,7 +57,7 @@ def run_plan(plan: Plan, launcher: Launcher | None, batch: int | None) -> None:
     """
     refuse_graphs(plan)
     if plan.dry_run:
-        show_forecast(plan.identity, [forecast(plan, planned, planned.record()) for planned in plan.cells])
+        show_dry_run(plan.identity, [dry_run_cell(plan, planned, planned.record()) for planned in plan.cells])
         return
     plan, *whole = plan.parts()
     prepare_output(plan)
@@ -110,8 +110,8 @@ def _carry_out(plan: Plan, todo: Sequence[Planned], launcher: Launcher | None, b
     ahead = to_build([planned.cell for planned in todo], launcher)
     try:
         with (
-            file_lock(journal.path, keep=False), marking_children() as owner, _endings(), Follower(journal, todo),
-            building_ahead(ahead, owner),
+            file_lock(journal.path, keep=False), marking_children() as owner, _endings(),
+            ProgressMonitor(journal, todo), building_ahead(ahead, owner),
         ):  # fmt: skip
             try:
                 journal.open(owner)

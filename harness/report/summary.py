@@ -68,8 +68,8 @@ def show_sweep(
 
 
 @dataclass(frozen=True)
-class Forecast:
-    """Whether a sweep would run a cell, and why."""
+class DryRunCell:
+    """A cell of a dry run: whether the sweep would run it (``runs``), and why."""
 
     labels: Mapping[str, str]
     features: int | None
@@ -78,7 +78,7 @@ class Forecast:
     why: str
 
 
-def show_forecast(sweep: str, cells: Sequence[Forecast]) -> None:
+def show_dry_run(sweep: str, cells: Sequence[DryRunCell]) -> None:
     """Print for each cell of a sweep whether it would be run, and why."""
     out = console()
     table = Table(pad_edge=False)

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.campaign.device_use import ROOMS, DeviceUse, take_rooms
+from harness.campaign.device_use import MEMORY_PARTS, DeviceUse, take_memory_parts
 from harness.campaign.lock import device_lock, device_lock_path, file_lock
 from harness.contract import Device, Phases
 from tests.processes import HANGS_S
@@ -121,39 +121,39 @@ def test_exclusive_uses_follow_each_other_before_others_share():
         assert sharing.wait(HANGS_S)
 
 
-def rooms(wanted):
+def reserved(wanted):
     @contextmanager
     def taken():
-        with ExitStack() as room:
-            take_rooms(GPU, wanted, room)
+        with ExitStack() as locks:
+            take_memory_parts(GPU, wanted, locks)
             yield
 
     return taken()
 
 
-def free_rooms():
+def free_parts():
     path = device_lock_path(GPU)
-    return sum(is_free(path.with_suffix(f".room{number}")) for number in range(ROOMS))
+    return sum(is_free(path.with_suffix(f".part{number}")) for number in range(MEMORY_PARTS))
 
 
 def test_engines_share_the_memory_as_far_as_it_goes():
-    with held(rooms(3)) as small, held(rooms(ROOMS - 3)) as large:
+    with held(reserved(3)) as small, held(reserved(MEMORY_PARTS - 3)) as large:
         assert small.wait(HANGS_S)
         assert large.wait(HANGS_S)
-        assert free_rooms() == 0
-    assert free_rooms() == ROOMS
+        assert free_parts() == 0
+    assert free_parts() == MEMORY_PARTS
 
 
 def test_small_engines_do_not_delay_a_large_one_that_came_before():
-    order = device_lock_path(GPU).with_suffix(".rooms")
+    order = device_lock_path(GPU).with_suffix(".parts")
     with ExitStack() as later:
-        with held(rooms(1)) as small:
+        with held(reserved(1)) as small:
             assert small.wait(HANGS_S)
-            large = later.enter_context(held(rooms(ROOMS)))
+            large = later.enter_context(held(reserved(MEMORY_PARTS)))
             wait_at(order)
             assert not large.is_set()  # later requests wait behind it
         assert large.wait(HANGS_S)
-        assert free_rooms() == 0
+        assert free_parts() == 0
 
 
 class Quiet:

@@ -66,10 +66,10 @@ def events(registry, monkeypatch):
             held.clear()
             tell("idle")
 
-    def take(device, wanted, room):
+    def take(device, wanted, held):
         assert not held, "a cell that waits for memory holds no lock"
-        seen.append("all rooms" if wanted == device_use.ROOMS else "rooms")
-        room.callback(seen.append, "out")
+        seen.append("all memory" if wanted == device_use.MEMORY_PARTS else "reserved")
+        held.callback(seen.append, "out")
 
     @contextmanager
     def memory(cell, _):
@@ -98,7 +98,7 @@ def events(registry, monkeypatch):
     monkeypatch.setattr(engine_work, "synchronizing", lambda engine, _: engine)
     monkeypatch.setattr(gpu, "gpu_facts", lambda *_: None)
     monkeypatch.setattr(device_use, "device_lock", lock_of_device)
-    monkeypatch.setattr(device_use, "take_rooms", take)
+    monkeypatch.setattr(device_use, "take_memory_parts", take)
     monkeypatch.setattr(device_use, "rest", lambda _: tell("rest"))
     monkeypatch.setattr(device_use, "was_opened", lambda _: True)
     for name in ("build", "prepare", "reset", "narrow", "run", "values", "rows", "close"):
@@ -142,7 +142,7 @@ def ran(registry, events, tmp_path, monkeypatch):
 def test_on_a_gpu_only_timed_runs_are_exclusive(ran):
     fields, events = ran("cuda")
     assert fields["outcome"] == "ok", fields["reason"]
-    before = ["sample", "admitted", "build", "rooms", *shared("context", "prepare", "reset")]
+    before = ["sample", "admitted", "build", "reserved", *shared("context", "prepare", "reset")]
     timed = alone("reset", "run", *TIMED_RUNS)
     after = shared("values", "reset", "run", "values", "run", "close")
     assert events == [*before, *timed, *after, "out", "judged"]
@@ -258,7 +258,7 @@ def test_an_engine_that_tunes_is_alone_for_that(ran, events, monkeypatch):
     monkeypatch.setattr("onyx_fakes_engines.Right.tunes", True)
     monkeypatch.setattr("onyx_fakes_engines.Right.supports", lambda *_: Yes(GPU_BYTES // 2))
     fields, _ = ran("cuda")
-    assert events[3] == "all rooms", "a way may need memory that the engine did not foresee"
+    assert events[3] == "all memory", "a way may need memory that the engine did not foresee"
     assert events[4:][:13] == [*shared("context", "prepare"), *alone("tuned"), "shared", "reset", "rest", "idle"]
     assert fields["phases"]["tune"] >= 0
 
@@ -267,27 +267,33 @@ def test_an_engine_that_needs_a_gpus_memory_has_it_exclusively(ran, monkeypatch)
     monkeypatch.setattr("onyx_fakes_engines.Right.supports", lambda *_: Yes(GPU_BYTES - 1))
     fields, events = ran("cuda")
     assert fields["outcome"] == "ok", fields["reason"]
-    assert "all rooms" in events
+    assert "all memory" in events
 
 
-@pytest.mark.parametrize(("gigabytes", "rooms"), [(0, 1), (3.9, 1), (4.1, 2), (40, 9), (80, 16), (1000, 16)])
-def test_rooms_are_equal_parts_of_the_memory(events, gigabytes, rooms):
-    assert device_use.rooms_for(gigabytes * GIGABYTE, Device("cuda")) == rooms
+@pytest.mark.parametrize(("gigabytes", "parts"), [(0, 1), (3.9, 1), (4.1, 2), (40, 9), (80, 16), (1000, 16)])
+def test_reservations_are_equal_parts_of_the_memory(events, gigabytes, parts):
+    assert device_use.memory_parts_for(gigabytes * GIGABYTE, Device("cuda")) == parts
 
 
 def test_memory_that_others_may_hold_is_requested_again_exclusively(ran, events, monkeypatch):
     prepare = importlib.import_module("onyx_fakes_engines").Right.prepare
 
     def fails_beside_others(self, *arguments):
-        if "all rooms" not in events:
+        if "all memory" not in events:
             raise MemoryError("no room for 8 arrays")
         prepare(self, *arguments)
 
     monkeypatch.setattr("onyx_fakes_engines.Right.prepare", fails_beside_others)
     fields, events = ran("cuda")
     assert fields["outcome"] == "ok", fields["reason"]
-    again = ["out", "admitted", "build", "all rooms"]
-    assert [event for event in events if event in ("rooms", *again)] == ["admitted", "build", "rooms", *again, "out"]
+    again = ["out", "admitted", "build", "all memory"]
+    assert [event for event in events if event in ("reserved", *again)] == [
+        "admitted",
+        "build",
+        "memory",
+        *again,
+        "out",
+    ]
 
 
 def test_memory_that_no_other_process_has_is_not_requested_again(ran, monkeypatch):
@@ -345,7 +351,7 @@ def test_the_run_before_a_change_is_beside_other_cells_but_for_its_run(ran):
     settings = {"algorithm": {"name": "bfs"}, "graph": {"name": "fake_path", "vertices": 12}, "warm": WARM}
     fields, events = ran("cuda", **settings)
     assert fields["outcome"] == "ok", fields["reason"]
-    begin = ["admitted", "build", "rooms"]
+    begin = ["admitted", "build", "reserved"]
     before = [*begin, *shared("context", "prepare"), *alone("reset", "run"), *shared("values", "close"), "out"]
     warm = [*shared("context", "prepare", "reset", "narrow"), *alone(*COLD_AND_WARM)]
     timed = [*begin, *warm, *shared("values", "close"), "out"]
@@ -369,7 +375,7 @@ def test_counted_runs_have_the_gpu_and_its_memory_exclusively(ran, monkeypatch):
     monkeypatch.setattr(memory_counters, "counted", nothing)
     fields, events = ran("cuda", memory="counters")
     assert fields["outcome"] == "ok", fields["reason"]
-    assert events[-6:] == ["out", "all rooms", *alone(), "out", "judged"][-6:]
+    assert events[-6:] == ["out", "all memory", *alone(), "out", "judged"][-6:]
 
 
 def test_waits_add_up_and_stages_resume(registry, tmp_path, monkeypatch):
