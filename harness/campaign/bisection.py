@@ -22,7 +22,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Request:
-    """What to bisect: two commits, the least slowdown that counts, turns per comparison, and the cells' overrides."""
+    """A bisection: two commits, the least slowdown that counts, turns per comparison, and the cells' overrides."""
 
     good: str
     bad: str

@@ -1,9 +1,8 @@
 """Composition of a sweep's configurations: Hydra composes a few of them, and the others are products of their parts.
 
 Hydra takes 0.1 s for a configuration, and a sweep may have thousands. A choice of a file without a defaults list
-replaces one file and leaves the others as they are. If the files of two groups set different top-level keys, a
-configuration with a choice in each has the keys of the first group from a composition with the first choice, and those
-of the second group from a composition with the second choice.
+replaces one file and leaves the others as they are. Let the files of two groups set different top-level keys. In a
+configuration with a choice in each, the keys of a group are then those of any composition with that group's choice.
 """
 
 from __future__ import annotations

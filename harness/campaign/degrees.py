@@ -35,7 +35,7 @@ def degrees_text(overrides: Sequence[str]) -> str:
     rows = [_HEADINGS, *(_row([*others, f"graph={name}"]) for name in graphs[-1])]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
-    return "\n".join(["edges of vertices with at most so many edges, in % of all edges", *lines])
+    return "\n".join(["edges of vertices with at most that number of edges, in % of all edges", *lines])
 
 
 def _row(overrides: Sequence[str]) -> tuple[str, ...]:

@@ -38,8 +38,8 @@ _LOOK = 4096  # first values that are compared; those of most inputs differ
 def work_of(engine: GuardedEngine, problem: Problem, timing: Timing) -> Work:
     """Return what the latest timed run did at least; call it before the next run.
 
-    Of features in panels (:class:`harness.panels.engine.PanelEngine`) that is the work of one panel: a superstep tells
-    the active sources of the panel with most.
+    Of features in panels (:class:`harness.panels.engine.PanelEngine`) that is the work of one panel. A superstep
+    reports the active sources of the panel with most.
     """
     program, steps = problem.program, timing.statistics.supersteps
     same = alike(program, problem.inputs, problem.graph)

@@ -65,7 +65,7 @@ class Problem:
 
     @property
     def several_phases(self) -> bool:
-        """Whether this is one of several phases."""
+        """True if this is one of several phases."""
         return bool(self.later) or self.program.earlier is not None
 
     @property

@@ -211,7 +211,7 @@ def _resident_bytes(processes: Sequence[psutil.Process]) -> int:
 
 
 def _file_bytes(pid: int) -> int:
-    """Return the resident bytes of mapped files; 0 if the system does not tell."""
+    """Return the resident bytes of mapped files; 0 if the system does not report them."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("RssFile:"):

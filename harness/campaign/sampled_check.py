@@ -4,7 +4,7 @@ The first superstep shows that the engine starts from the given state, the last 
 previous one. A run in parts stops before and after them, and both are compared with float64
 (:mod:`harness.language.sampled`). A timed run that claims to be settled must also be at rest: one more superstep in
 float64 from its final state may move the sample by at most the program's tolerance. Any other timed run must end in the
-same state as the run in parts. If runs are so long that only one is timed, it is that in parts.
+same state as the run in parts. If runs are so long that only one is timed, the run in parts is the timed one.
 """
 
 from __future__ import annotations
