@@ -2,8 +2,8 @@
 
 Each source (a file of pytest-benchmark, a folder of records) is one turn of one state. The measurements of the two
 states must be interleaved: the i-th turn of one is paired with the i-th turn of the other, so that drift over minutes
-cancels in the ratio of a pair. The samples are the pairs, because repetitions within a turn share its load and its
-memory layout and are not independent (Kalibera & Jones, "Rigorous benchmarking in reasonable time", ISMM 2013).
+cancels in the ratio of a pair. The samples are the pairs. Repetitions within a turn share its load and its memory
+layout, so they are not independent (Kalibera & Jones, "Rigorous benchmarking in reasonable time", ISMM 2013).
 """
 
 from __future__ import annotations

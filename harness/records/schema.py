@@ -182,7 +182,7 @@ class Memory(TypedDict):
 
 
 class Transfers(TypedDict):
-    """What the last timed run read of edges that are not in the memory of its device."""
+    """The reads of edges outside of the memory of the device, in the last timed run."""
 
     visited_bytes: Annotated[int, Meta(description="bytes of the edges that kernels read, counted each time")]
     moved_bytes: Annotated[
@@ -313,7 +313,7 @@ class Record(TypedDict):
     ]
     metrics_by_superstep: Annotated[
         dict[str, list[Number]],
-        Meta(description="the metrics after each superstep; empty for algorithms that do not ask for them"),
+        Meta(description="the metrics after each superstep; empty for algorithms that do not request them"),
     ]
     lost_updates: Annotated[
         float | None,

@@ -71,7 +71,7 @@ def _rank(count: int, wanted: float) -> tuple[int, float]:
 def rounds_interval(rounds: Sequence[Sequence[float]]) -> Interval:
     """Return the median of the medians of several rounds with an interval.
 
-    With six or more rounds, the samples are the medians of the rounds, so that the confidence covers variation between
+    With six or more rounds, the samples are the medians of the rounds. The confidence then covers variation between
     rounds (Kalibera & Jones, "Rigorous benchmarking in reasonable time", ISMM 2013). With fewer rounds, the confidence
     is that of the pooled samples, and the interval is widened to include the median of every round.
     """

@@ -15,8 +15,8 @@ def shortened(text: str, limit: int) -> str:
     """Return at most ``limit`` characters: the beginning of a longer text, and the number of characters omitted."""
     if len(text) <= limit:
         return text
-    room = limit - len(_note(len(text)))
-    return text[:room] + _note(len(text) - room)
+    kept = limit - len(_note(len(text)))
+    return text[:kept] + _note(len(text) - kept)
 
 
 def bounded(fields: Mapping[str, Any]) -> dict[str, Any]:
