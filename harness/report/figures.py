@@ -136,13 +136,13 @@ def phases_figure(group: Comparison) -> Figure:
     records = [record for record in group.records if record["phases"]]
     labels = [engine_label(record) for record in records]
     phases = [dict(phase_seconds(record)) for record in records]
-    spent = [0.0] * len(records)
+    offsets = [0.0] * len(records)
     names = phase_names(records)
     for place, name in enumerate(names):
         parts = [one.get(name, 0.0) for one in phases]
         shade = 0.15 + 0.75 * place / max(len(names) - 1, 1)
-        axes.barh(range(len(labels)), parts, left=spent, label=name.replace("_", " "), color=_map("viridis", shade))
-        spent = [before + part for before, part in zip(spent, parts, strict=True)]
+        axes.barh(range(len(labels)), parts, left=offsets, label=name.replace("_", " "), color=_map("viridis", shade))
+        offsets = [before + part for before, part in zip(offsets, parts, strict=True)]
     axes.set_yticks(range(len(labels)), labels)
     axes.invert_yaxis()
     axes.set(xlabel="seconds")

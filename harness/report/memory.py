@@ -52,8 +52,8 @@ def pairs_of(layout: Layout, records: Sequence[Record]) -> Iterator[Pair]:
 def memory_table(layout: Layout, records: Sequence[Record]) -> Table:
     """Return the table of load efficiency and atomic transactions.
 
-    It shows the load efficiency of the first column and the ratio of each other column to it, then the atomic
-    transactions of each other column and their ratio to those of the first.
+    It first shows the load efficiency of the first column and the ratio of each other column to it. Then it shows the
+    atomic transactions of each other column and their ratio to those of the first.
     """
     pairs = list(pairs_of(layout, records))
     table = Table(pad_edge=False)

@@ -117,7 +117,7 @@ def _columns(table: PaperTable, side: str) -> tuple[str, ...]:
 
 
 def _our_rows(table: PaperTable, path: Path) -> dict[tuple[str, str], Row]:
-    """Return the rows of the sweep by algorithm and graph of the paper; an original graph wins over its stand-in."""
+    """Return the rows of the sweep by algorithm and graph of the paper; original graphs precede their stand-ins."""
     if not path.is_file():
         return {}
     sweep = read_published(path)

@@ -42,7 +42,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Measured:
-    """What records show of a claim: its ratios, and why cells have none.
+    """The ratios of a claim in the records, and why cells have none.
 
     ``failed``: cells in which a run failed, so that the claim may not hold there. ``left_out``: cells that have not
     been run, or whose engine refuses the problem.
@@ -64,7 +64,7 @@ class Measured:
 
     @property
     def verdict(self) -> str:
-        """Whether the claim holds."""
+        """The verdict on the claim: yes, no, or the reason why there is none."""
         if not self.found:
             return NOT_MEASURED
         if self.claim.mean:

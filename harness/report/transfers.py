@@ -1,4 +1,4 @@
-"""What runs read of edges that are not in the memory of their device: bytes, amplification, requests."""
+"""Reads of edges outside of the memory of the device: bytes, amplification, requests."""
 
 from __future__ import annotations
 

@@ -24,9 +24,9 @@ def differences(expected: list[dict[str, Any]], found: list[dict[str, Any]], wid
         return [f"landmark {place} of {len(names)} is not {names[place : place + 1]} but {met[place : place + 1]}"]
     problems = []
     for one, other in zip(expected, found, strict=True):
-        room = width * (_FITTED if one["name"].startswith(_BY_TEXT) else _FLUID)
+        tolerance = width * (_FITTED if one["name"].startswith(_BY_TEXT) else _FLUID)
         for side in ("left", "right"):
-            if abs(one[side] - other[side]) > room:
+            if abs(one[side] - other[side]) > tolerance:
                 problems.append(f"{one['name']}: its {side} edge is at {other[side]}, not {one[side]}")
         before, now = one["height"], other["height"]
         if (

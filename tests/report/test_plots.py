@@ -131,8 +131,8 @@ def test_ticks_are_a_few_values_within_the_axis(ends, logarithmic):
     ticks = round_values(low, high, logarithmic=logarithmic)
     assert 1 <= len(ticks) <= 13
     assert ticks == sorted(set(ticks))
-    room = 1e-6 * (high - low)
-    assert all(low - room <= value <= high + room for value in ticks)
+    margin = 1e-6 * (high - low)
+    assert all(low - margin <= value <= high + margin for value in ticks)
 
 
 def test_whole_axes_have_whole_ticks():

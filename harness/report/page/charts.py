@@ -19,10 +19,10 @@ def over_features(panel: Panel, styles: Mapping[str, int]) -> Plot:
     """Return the plot of time over the number of features, both logarithmic, with intervals."""
     features = sorted({float(point[0]) for line in panel.lines for point in line.points})
     times = [time for line in panel.lines for point in line.points for time in point[1:]]
-    room = (features[-1] / features[0]) ** 0.05
+    margin = (features[-1] / features[0]) ** 0.05
     return plot_of(
         f"Median time of {panel.block[2]} on {panel.block[1]} over features",
-        Axis("features k", "count", features[0] / room, features[-1] * room, True, tuple(features)),
+        Axis("features k", "count", features[0] / margin, features[-1] * margin, True, tuple(features)),
         Axis("solve", "seconds", min(times) / 1.15, max(times) * 1.15, True),
         [Series(line.engine, styles[line.engine], line.points) for line in panel.lines],
     )
@@ -57,10 +57,10 @@ def over_samples(records: Sequence[Record], styles: Mapping[str, int]) -> Plot |
     high = max((samples[-1] for _, samples in timed), default=0.0)
     if low == high:
         return None
-    room = (high / low) ** 0.03
+    margin = (high / low) ** 0.03
     return plot_of(
         "Distribution of the samples of the solve time",
-        Axis("solve", "seconds", low / room, high * room, True),
+        Axis("solve", "seconds", low / margin, high * margin, True),
         Axis("runs that took at most this time", "percent", 0.0, 1.05, False, (0.0, 0.25, 0.5, 0.75, 1.0)),
         [Series(label, styles[label], _shares(samples)) for label, samples in timed],
         steps=True,
@@ -77,11 +77,11 @@ def curves(
     """
     xs = [point[0] for points in lines.values() for point in points]
     ys = [value for points in lines.values() for point in points for value in point[1:]]
-    room = 0.05 * (max(ys) - min(ys)) or 0.05 * abs(max(ys)) or 1.0
+    margin = 0.05 * (max(ys) - min(ys)) or 0.05 * abs(max(ys)) or 1.0
     return plot_of(
         description,
         Axis(*x, min(xs), max(xs) if max(xs) > min(xs) else min(xs) + 1, names=tuple(names)),
-        Axis(*y, min(ys) - room, max(ys) + room),
+        Axis(*y, min(ys) - margin, max(ys) + margin),
         [Series(label, styles[label], tuple(points)) for label, points in lines.items()],
     )
 

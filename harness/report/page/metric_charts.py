@@ -24,11 +24,11 @@ def metric_charts(panel: CurvePanel) -> MetricCharts:
     metric = panel.metric
     styles = {curve.label: number for number, curve in enumerate(panel.curves)}
     steps = {curve.label: [(float(n), value, value, value) for n, _, value in curve.points] for curve in panel.curves}
-    spent = {curve.label: [(s, value, value, value) for _, s, value in curve.points] for curve in panel.curves}
+    over_seconds = {curve.label: [(s, value, value, value) for _, s, value in curve.points] for curve in panel.curves}
     y = (metric, "number")
     return MetricCharts(
         f"{metric} on {panel.graph} · k = {panel.features}",
         tuple(styles),
         drawing(curves(f"{metric} over supersteps", ("superstep", "count"), y, steps, styles)),
-        drawing(curves(f"{metric} over seconds", ("seconds", "seconds"), y, spent, styles)),
+        drawing(curves(f"{metric} over seconds", ("seconds", "seconds"), y, over_seconds, styles)),
     )

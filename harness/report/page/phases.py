@@ -65,13 +65,13 @@ def phase_title(name: str) -> str:
 
 
 def _bar(record: Record, phases: Sequence[tuple[str, float]], longest: float) -> Bar:
-    spent, segments = 0.0, []
+    elapsed, segments = 0.0, []
     for name, part in phases:
-        x, width = round(LENGTH * spent / longest), LENGTH * part / longest
+        x, width = round(LENGTH * elapsed / longest), LENGTH * part / longest
         if width >= 1:
             segments.append(Segment(phase_style(name), x, round(width), f"{phase_title(name)}: {seconds(part)}"))
-        spent += part
+        elapsed += part
     solve = dict(phases).get("solve")
-    total = seconds(spent) if solve is None else f"{seconds(spent)}, solve {seconds(solve)}"
+    total = seconds(elapsed) if solve is None else f"{seconds(elapsed)}, solve {seconds(solve)}"
     parts = tuple((phase_title(name), float(f"{part:.4g}")) for name, part in phases if part)
     return Bar(engine_label(record), total, tuple(segments), parts)
