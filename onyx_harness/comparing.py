@@ -50,8 +50,8 @@ def compare(
     command ``onyx-harness`` does. A repeated comparison in the same folder measures only what is not yet recorded.
 
     engines: names or `Variant`s. algorithm, graph, device, parameters, graph_options, and other keywords: as for `run`.
-        A graph in memory is written to the cache, and so is an algorithm class that is defined in a notebook, a script
-        or a function, with everything of these that it uses.
+        A graph in memory is written to the cache. So is an algorithm class that is defined in a notebook, a script or a
+        function, with everything of these that it uses.
     features: k, or several; None: as for `run`.
     baseline: the engine that speed-ups are relative to; None: the first one.
     rounds: how many times all cells are measured in turn.

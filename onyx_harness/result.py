@@ -108,7 +108,7 @@ class Result:
 
     @property
     def settled(self) -> bool | None:
-        """Whether the run converged by the program's own criterion; None: it has a fixed number of supersteps."""
+        """True if the run converged by the program's own criterion; None: it has a fixed number of supersteps."""
         can_settle = any(phase.control.settles for phase in self._problem.program.phases)
         return self.statistics.settled if can_settle else None
 

@@ -237,8 +237,10 @@ class ArrayEngine(ArrayStages, Engine):
     def _filled_with(self, prop: Property) -> Array:
         """Return a property that starts from a constant, or a temporary, which is NaN until it is written."""
         count = {"vertex": self.graph.num_vertices, "edge": self.graph.num_edges, "graph": 1}[prop.place]
-        blank = False if prop.dtype == "bool" else np.nan
-        value = np.array(blank if prop.start is None else prop.start, np.bool_ if prop.dtype == "bool" else self.dtype)
+        fill_value = False if prop.dtype == "bool" else np.nan
+        value = np.array(
+            fill_value if prop.start is None else prop.start, np.bool_ if prop.dtype == "bool" else self.dtype
+        )
         shape = (count, *concrete(prop.shape, self.features))
         return self.arrays.copy(self.arrays.broadcast(self.arrays.constant(value), shape))
 

@@ -281,8 +281,8 @@ def _guard_of(matrix: CsrMatrix, dense: Array, way: Way) -> Guard:
 def timed(ways: Sequence[T], work: Callable[[T], object]) -> dict[T, float]:
     """Return the median milliseconds of ``work`` in every way (:func:`engines.libraries.cusparse_ways.medians`).
 
-    A sample is a queue of several calls, as a run queues its products, so that the time in which the host launches a
-    kernel counts only where the device waits for it there too. The number of calls follows from the time of a single
+    A sample is a queue of several calls, as a run queues its products: the time of a launch on the host counts only
+    where the device waits for it. The number of calls follows from the time of a single
     one, before which another one loads kernels and allocates memory.
     """
     before: dict[T, tuple[float, float]] = {}

@@ -33,7 +33,7 @@ class Way(NamedTuple):
 
     @property
     def analysed(self) -> bool:
-        """Whether cuSPARSE can analyse the matrix beforehand; preprocessing has no effect on SpMM algorithm 2."""
+        """True if cuSPARSE can analyse the matrix beforehand; preprocessing has no effect on SpMM algorithm 2."""
         return self.routine == "SpMV" or self.algorithm != 2
 
     def __str__(self) -> str:

@@ -1,8 +1,8 @@
 """SuiteSparse:GraphBLAS as an engine, through python-graphblas: the algorithms of LAGraph, written with its products.
 
-python-graphblas has products and no algorithms, so those of LAGraph are written here: breadth-first search by masked
-products (any_pair), Bellman-Ford with the improved vertices as the frontier (min_plus), FastSV for components
-(min_second), peeling for a core, and PageRank as in the GAP benchmark suite.
+python-graphblas has products and no algorithms, so those of LAGraph are written here. Breadth-first search uses masked
+products (any_pair), and Bellman-Ford the improved vertices as the frontier (min_plus). Components are found by FastSV
+(min_second), and a core by peeling. PageRank is that of the GAP benchmark suite.
 Products are computed when they are waited for, so every solver reads its result before it returns.
 """
 

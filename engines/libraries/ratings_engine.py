@@ -66,7 +66,7 @@ class RatingsEngine(Engine):
 
     @abstractmethod
     def order(self) -> Array | float:
-        """Return the order of ratings in a sweep, int[E]; 0.0 if the library does not tell it and loses none."""
+        """Return the order of ratings in a sweep, int[E]; 0.0 if the library does not report it and loses none."""
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return whether the library's update is the program's."""

@@ -1,4 +1,4 @@
-"""What engines share that hand the whole problem to a library's function and read the answer."""
+"""The common part of engines that pass the whole problem to a library's function and read the answer."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Activity:
 
     @property
     def adds(self) -> bool:
-        """Whether messages are summed, so that the difference to the value sent before is sent."""
+        """True if messages are summed: the difference to the value sent before is then sent."""
         return self.reduction.reducer == "sum"
 
 
