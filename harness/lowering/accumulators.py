@@ -18,8 +18,9 @@ def separated(program: Program) -> Program:
     """Return the program in which every reduction that needs it goes into a temporary.
 
     A vertex step copies the temporary, after the reductions that follow. A reduction needs it if its message reads the
-    property (of the previous superstep), if another stage also writes the property, or if edge stages, other reductions
-    or reads at named vertices read it. The same program is returned if there is no such reduction.
+    property (of the previous superstep), or if another stage also writes the property. It also needs it if edge stages,
+    other reductions or reads at named vertices read the property. The same program is returned if there is no such
+    reduction.
     """
     properties = dict(program.properties)
     names = {stage.name for stage in program.stages}

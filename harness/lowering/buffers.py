@@ -14,7 +14,7 @@ from harness.lowering.layout import Layout
 
 
 class Holds(Enum):
-    """What a buffer holds. The value describes it."""
+    """The content of a buffer; the value describes it."""
 
     STRUCTURE = "offsets, rows or neighbours of the graph"
     TABLE = "tables that the engine computes once from the graph"
@@ -35,7 +35,7 @@ class Holds(Enum):
 
     @property
     def flags_vertices(self) -> bool:
-        """Whether it holds flags of vertices that select what a kernel processes."""
+        """True for flags of vertices that select the vertices of a kernel."""
         return self in (Holds.DIRTY, Holds.ACTIVE, Holds.FRESH)
 
 

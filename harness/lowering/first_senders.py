@@ -20,7 +20,7 @@ MOST = 0.5  # of the edges; if they have more, all messages are sent
 
 
 class FirstSenders:
-    """Those of a lowered program on a graph; the answer for the latest input is kept.
+    """The first senders of a lowered program on a graph; the result for the latest input is kept.
 
     ``keeps_extrema``: whether the plan pushes changes and keeps nothing but extrema.
     """

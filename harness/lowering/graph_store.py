@@ -32,7 +32,7 @@ class Structure(Enum):
 
     @property
     def of_edges(self) -> bool:
-        """Whether the array has an element for every edge."""
+        """True if the array has an element for every edge."""
         return self in (Structure.IN_NEIGHBOURS, Structure.OUT_NEIGHBOURS)
 
 

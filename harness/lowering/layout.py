@@ -27,9 +27,9 @@ def aligned_zeros(count: int, dtype: DTypeLike) -> NDArray[np.generic]:
     Rows whose length is a power of two then never straddle two lines.
     """
     size = np.dtype(dtype).itemsize
-    room = np.zeros(count + 64 // size, dtype)
-    skip = -room.ctypes.data % 64 // size
-    return room[skip : skip + count]
+    padded = np.zeros(count + 64 // size, dtype)
+    skip = -padded.ctypes.data % 64 // size
+    return padded[skip : skip + count]
 
 
 @dataclass(frozen=True)

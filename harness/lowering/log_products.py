@@ -1,7 +1,7 @@
 """Products as sums of logarithms: rewrite a program so that its only reductions are sums, minima and maxima.
 
-A product over in-edges becomes three sums: of the logarithms of the factors' magnitudes (zero factors are left out), of
-the number of zero factors, and of the number of negative ones (unless the program promises that there are none). A
+A product over in-edges becomes three sums: of the logarithms of the magnitudes of its non-zero factors, of the number
+of zero factors, and of the number of negative ones. The last is left out if the program promises that there are none. A
 vertex step computes the product from them, and a read :meth:`without` a factor subtracts that factor's share.
 Therefore every engine that sums can multiply, a hub of 10^5 factors stays within the range of a float, and nothing is
 divided by a factor that is taken out.

@@ -54,7 +54,7 @@ class Setting:
     """The setting that all kernels of a plan share.
 
     ``layout``: of values in memory. ``direction``: of the reductions. ``feature_aware``: lanes hold features; else a
-    thread walks them. ``accumulators``: those that a push of changes keeps.
+    thread loops over them. ``accumulators``: those that a push of changes keeps.
     """
 
     lowered: LoweredProgram
@@ -72,12 +72,12 @@ class Setting:
 
     @property
     def change_driven(self) -> bool:
-        """Whether only changes are propagated."""
+        """True if only changes are propagated."""
         return self.tracking.change_driven
 
     @property
     def alternates(self) -> bool:
-        """Whether supersteps update the two sides of the graph in turn."""
+        """True if supersteps update the two sides of the graph in turn."""
         return self.program.control.alternate and self.facts.bipartite is not None
 
     @property

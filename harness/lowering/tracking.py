@@ -1,23 +1,23 @@
 """Change tracking: which vertices a change makes stale, and which sources have to propagate.
 
 Groups of stages (a kernel each) are the readers. When a kernel writes a property of vertex v, every group that reads
-it *at v* has v **dirty** if the value changed at all. Every group that reads it *from the source of an edge* has v
-**active** if the value differs by more than a share of the tolerance (:mod:`harness.language.criterion`) from the value
-that the group last read (**sent**). Without change tracking, a kernel only counts the vertices that moved by more than
-the tolerance. These are the rules; each device records changes in its own way.
+it *at v* has v **dirty** if the value changed at all. For a group that reads it *from the source of an edge*, the value
+is compared with the one that the group last read (**sent**). The group has v **active** if they differ by more than a
+share of the tolerance (:mod:`harness.language.criterion`). Without change tracking, a kernel only counts the vertices
+that moved by more than the tolerance. These are the rules; each device records changes in its own way.
 
 An updated edge property is read only by propagation, so a value that is not propagated is not stored: an update that
 moves an edge by at most a quarter of the tolerance keeps the old value, which thus *is* what was sent, to every reader.
 An edge that moved by more makes dirty the destination of every reduction that reads it. If an update reads its old
-value, the edge is recomputed, and so is its reverse. Edge updates process rows of sources: a row is **dirty** when a
-property of its source, or of the destination of one of its edges, has moved since it was sent to the update, or when
-such an edge has moved.
+value, the edge is recomputed, and so is its reverse. Edge updates process rows of sources. A row is **dirty** when a
+property of its source, or of the destination of one of its edges, has moved since it was sent to the update. It is also
+dirty when such an edge has moved.
 
-A factor of a product counts by its logarithm, and the errors of many factors add up: a factor is kept only while it is
-within a quarter of the tolerance divided by the number of factors, relative to its magnitude. (With the tolerance
-undivided and absolute, and 8 messages of 33 states per vertex, beliefs were off by 10^-3 at a tolerance of 10^-5.) The
-parts of a product are compared exactly, because the tolerance was applied to its factors: if factors compensate, the
-product does not move, but the product without one of them does. The tolerance as the program states it decides whether
+A factor of a product counts by its logarithm, and the errors of many factors add up. Therefore a factor is kept only
+while it is within a quarter of the tolerance divided by the number of factors, relative to its magnitude. (With the
+tolerance undivided and absolute, and 8 messages of 33 states per vertex, beliefs were off by 10^-3 at 10^-5.) The parts
+of a product are compared exactly, because the tolerance was applied to its factors. If factors compensate, the product
+does not move, but the product without one of them does. The tolerance as the program states it decides whether
 a run has settled.
 """
 

@@ -50,8 +50,8 @@ def _collects(setting: CpuSetting, stage: EdgeReduce) -> bool:
 def add_change_sums(draft: PlanDraft, stages: Sequence[EdgeReduce]) -> tuple[str, ...]:
     """Add the kernels that clear accumulators; return the kernels that add the sums of changes to accumulators.
 
-    For each sum that rounds, also add the rows of changes, float32 in the layout of the accumulator, and the kernel
-    that adds them to the accumulator at every vertex that a change has reached.
+    For each sum that rounds, also add the rows of changes, float32 in the layout of the accumulator. Their kernel adds
+    them to the accumulator at every vertex that a change has reached.
     """
     setting, collecting = draft.setting, []
     for stage in stages:

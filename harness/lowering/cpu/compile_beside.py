@@ -18,8 +18,9 @@ from harness.lowering.cpu.module_source import compiled, without_machine_code
 def compile_beside(kernels: Sequence[Kernel], processes: int) -> None:
     """Compile kernels that are not in the cache, in at most ``processes`` processes at the same time.
 
-    Does nothing for a single kernel, if Numba keeps machine code elsewhere (``NUMBA_CACHE_DIR``), and in a process with
-    several threads, for example of OpenMP after kernels have run: a forked process may wait for them for ever.
+    Does nothing for a single kernel, and if Numba keeps machine code elsewhere (``NUMBA_CACHE_DIR``). Does nothing in a
+    process with several threads, for example of OpenMP after kernels have run: a forked process may wait for them for
+    ever.
     """
     elsewhere = os.environ.get("NUMBA_CACHE_DIR")
     if processes < 2 or elsewhere or not _single_threaded():
@@ -41,7 +42,7 @@ def compile_beside(kernels: Sequence[Kernel], processes: int) -> None:
 
 
 def _single_threaded() -> bool:
-    """Return whether this process has one thread, those of libraries included; False on systems that do not tell."""
+    """Return whether this process has one thread, those of libraries included; False if it is not known."""
     tasks = Path("/proc/self/task")
     return tasks.is_dir() and len(list(tasks.iterdir())) == 1
 

@@ -54,10 +54,10 @@ def flag_arrays(count: int, value: bool) -> tuple[NDArray[np.bool_], NDArray[np.
 
 
 def _lines(count: int, value: bool) -> NDArray[np.bool_]:
-    room = np.zeros((count // BLOCK + 2) * BLOCK, np.bool_)
-    skip = -room.ctypes.data % BLOCK
-    room[skip : skip + count] = value
-    return room[skip : skip + count]
+    padded = np.zeros((count // BLOCK + 2) * BLOCK, np.bool_)
+    skip = -padded.ctypes.data % BLOCK
+    padded[skip : skip + count] = value
+    return padded[skip : skip + count]
 
 
 def raised(flags: str, v: str) -> str:

@@ -69,7 +69,7 @@ class Movement:
 
     @property
     def counted(self) -> bool:
-        """Whether a superstep that counts the vertices that move by more than the tolerance need not be measured."""
+        """True if a superstep that counts the vertices that move by more than the tolerance need not be measured."""
         return self.criterion.norm == "max" and self.criterion.sides == 1
 
     def note(self, superstep: int) -> None:

@@ -168,8 +168,8 @@ class PlanDraft:
         """Bind edge properties at edge ``e`` of the block "edge", in either order, and those of its reverse.
 
         ``sent_to``: also bind the values last propagated to that group. If all edges pair, rows of CSR and CSC list the
-        same vertices, so in either order the reverse of the edge at position e is at position ``reverse[e]``, the CSC's
-        edge ids.
+        same vertices. In either order, the reverse of the edge at position e is then at position ``reverse[e]``, the
+        CSC's edge ids.
         """
         builder.bind("edge", "edge", "e", f"{order}_")
         builder.bind("sent_edge", "edge", "e", f"sent_{sent_to}_")

@@ -4,8 +4,8 @@ A value of these types is in registers: it is a plain local variable of compiled
 as the result of a compiled function), and has no counterpart in Python.  The number of lanes, from 1 to 256, is part of
 the type.
 
-LLVM keeps a vector whose length is not a power of two in one register *per lane* wherever it passes from one basic
-block to another, as every accumulator of a loop does (36 lanes: 15 times slower than 32).  Therefore a row is a few
+LLVM keeps a vector whose length is not a power of two in one register *per lane* if it passes from one basic
+block to another.  The accumulator of a loop always does (36 lanes: 15 times slower than 32).  Therefore a row is a few
 *pieces*, each a power of two wide: the multiples of 16 lanes in binary, then the rest, in the next power of two with
 unused lanes on top.  100 lanes are 64 + 32 + 4; 7 are 8 with one unused.  Unused lanes have undefined values and must
 not be read.

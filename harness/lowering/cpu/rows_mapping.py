@@ -165,8 +165,8 @@ class RowsMapping(MatrixRows):
         self, name: str, kept: Value, message: Expression, reducer: Reducer, fresh: str, block: Block
     ) -> Value:
         """Declare a variable."""
-        blank = self.identity_row(reducer, kept.lanes) if kept.kind == "row" else identity(reducer)
-        block.line(f"{name} = {blank} if {fresh} else {kept.text}")
+        neutral = self.identity_row(reducer, kept.lanes) if kept.kind == "row" else identity(reducer)
+        block.line(f"{name} = {neutral} if {fresh} else {kept.text}")
         return Value(kept.kind, name, kept.lanes)
 
     def accumulate(self, target: Value, message: Expression, reducer: Reducer, block: Block) -> None:

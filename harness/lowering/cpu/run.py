@@ -140,9 +140,9 @@ class Run:
     def rebuilding(self) -> bool:
         """Return whether this superstep rebuilds kept accumulators from all messages.
 
-        It does so in the first superstep (of each side) unless the run was narrowed, every ``rebuild_every``
-        supersteps, to confirm that the run has settled, and while active sources have at least ``rebuild_share`` of the
-        edges.
+        It does so in the first superstep (of each side) unless the run was narrowed, and then every ``rebuild_every``
+        supersteps. It also does so to confirm that the run has settled, and while active sources have at least
+        ``rebuild_share`` of the edges.
         """
         turn = self.superstep_index // len(self.sides)
         first = turn == 0 and not self.narrowed

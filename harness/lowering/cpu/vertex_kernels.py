@@ -84,7 +84,7 @@ def fill_kernel(
 ) -> Kernel:
     """Set an accumulator in memory to the reducer's identity: the arrays ``prefix + property`` of all ``prefixes``."""
     builder = KernelBuilder(f"clear_{stage.into}", program, layout, FILL, [("bounds", "i64")])
-    blank = builder.start_accumulator("blank", stage.message, stage.reducer, "part")
+    neutral = builder.start_accumulator("neutral", stage.message, stage.reducer, "part")
     for prefix in dict.fromkeys(prefixes):
-        builder.store(f"{prefix}{stage.into}", "v", stage.message, blank, "vertex")
+        builder.store(f"{prefix}{stage.into}", "v", stage.message, neutral, "vertex")
     return builder.finish()
