@@ -33,9 +33,9 @@ class HITS(Algorithm):
 
     A run is settled when a superstep moves no feature's hubs and authorities by more than ``tolerance`` in the L1 norm.
     The distance to the limit depends on the ratio r of the two largest singular values: about tolerance r^2 / (1 -
-    r^2). An engine and the reference go the same way from the same start, so the bound need not cover that distance,
-    but the difference of two runs that stop a few supersteps apart or do not send small changes. It is stated for the
-    larger entries: below a hundredth of the largest, errors are relative to that.
+    r^2). An engine and the reference go the same way from the same start, so the bound does not cover that distance.
+    It covers the difference of two runs that stop a few supersteps apart or do not send small changes. It is stated for
+    the larger entries: below a hundredth of the largest, errors are relative to that.
     """
 
     name: ClassVar[str] = "hits"

@@ -47,7 +47,7 @@ class ManifoldRanking(Algorithm):
     ``queries``: the ceil(k / M) vertices, such as "3 17", or *drawn* with ``seed`` from those with out-edges.
 
     The bound: a relative error of ``tolerance`` at every source causes tolerance / (1 - alpha) in the scores, once from
-    settling and once from values not propagated. Rounding errors occur in every step of a walk from its query.
+    settling and once from values not propagated. Rounding errors occur in every step of a random walk from its query.
     """
 
     name: ClassVar[str] = "manifold_ranking"

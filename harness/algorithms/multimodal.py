@@ -39,7 +39,7 @@ class Multimodal(Algorithm):
     :func:`harness.algorithms.seeding.choose_seeds`.
 
     The bound: a relative error of ``tolerance`` at every source causes tolerance / (1 - alpha) in the answer, once from
-    settling and once from values not propagated. Rounding errors occur in every step of a walk from its seed.
+    settling and once from values not propagated. Rounding errors occur in every step of a random walk from its seed.
     """
 
     name: ClassVar[str] = "multimodal"

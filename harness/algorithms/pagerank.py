@@ -29,8 +29,9 @@ class PageRank(Algorithm):
     hubs of 10^3 to 10^4 in-edges are summed sequentially in any order, 3e-5 at a star of 10^5 equal leaves.
 
     The bound: L1 errors of ``tolerance`` at the sources cause tolerance / (1 - alpha) in the ranks, once from settling
-    and once from values not propagated. Rounding: s steps after the start of a walk its share is alpha^s, so the
-    rounding of alpha to float32, up to 6e-8, counts once per superstep (5e-6 after 200 on a path of 400 vertices).
+    and once from values not propagated. Rounding: s steps after the start of a random walk its
+    share is alpha^s. So the rounding of alpha to float32, up to 6e-8, counts once per superstep (5e-6 after 200 on a
+    path of 400 vertices).
     """
 
     name: ClassVar[str] = "pagerank"

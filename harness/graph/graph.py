@@ -179,13 +179,13 @@ class Graph:
 
     @cached_property
     def has_reverse_edges(self) -> bool:
-        """Whether there are as many edges v -> u as u -> v for all u and v."""
+        """True if there are as many edges v -> u as u -> v for all u and v."""
         same_rows = np.array_equal(self.csr.offsets, self.in_offsets)  # otherwise no CSC is built
         return same_rows and equal_in_slices(self.csr.neighbours, self.csc.neighbours)
 
     @cached_property
     def has_self_loops(self) -> bool:
-        """Whether some edge leads from a vertex to itself."""
+        """True if an edge leads from a vertex to itself."""
         return self.bipartite is None and bool((self.csr.row_of_edge == self.csr.neighbours).any())
 
     @property

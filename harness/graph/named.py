@@ -1,8 +1,8 @@
 """Open a graph by its factory and parameters, through the cache.
 
-A factory is a function "package.module:function" that takes plain parameters and returns a Graph. It may be marked with
-`uses` (the data packages it reads), `caches_itself` (it calls the cache itself, with a key of what it opens), or
-`not_cached` (its graphs are made in less time than the cache takes to write and check them).
+A factory is a function "package.module:function" that takes plain parameters and returns a Graph. It may be marked:
+`uses` names the data packages it reads. With `caches_itself` it calls the cache itself, with a key of what it opens.
+With `not_cached` its graphs are made in less time than the cache takes to write and check them.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Algorithm:
     # True if the metrics are meaningful only for a settled run; they are then omitted for a run that reached its limit.
     rated_when_settled: ClassVar[bool] = False
     # For programs with steps in place: the share by which a metric may be outside the interval of float64 runs in
-    # random orders. None: metrics do not tell whether such a run is right.
+    # random orders. None: metrics do not show whether such a run is right.
     interval_slack: ClassVar[float | None] = None
     # True if records have the metrics after each superstep of a program without steps in place.
     metrics_by_superstep: ClassVar[bool] = False
@@ -154,10 +154,10 @@ class Algorithm:
 
     def symbolic(self) -> tuple[Self, dict[str, float]]:
         """Return a copy whose float and bool fields are symbols, and the values of these fields."""
-        twin = copy.copy(self)
+        symbols = copy.copy(self)
         for name, dtype in self._run_time_fields().items():
-            object.__setattr__(twin, name, parameter(name, "bool" if dtype is bool else "float"))
-        return twin, self.parameter_values()
+            object.__setattr__(symbols, name, parameter(name, "bool" if dtype is bool else "float"))
+        return symbols, self.parameter_values()
 
     def _run_time_fields(self) -> dict[str, type]:
         kinds: dict[object, type] = {"float": float, float: float, "bool": bool, bool: bool}

@@ -11,7 +11,8 @@ the tolerance. The allowed error of an entry is the sum of
   that change-driven schedules do not send, both injected at their full size (:mod:`harness.language.rounding`).
 
 The worst case of sums does not occur at all vertices at once. Therefore the error of a feature, summed over the graph,
-is bounded by the first of these plus the response to the same errors with a random sign for the sums of every vertex.
+has a smaller bound: the first of these plus the response to the same errors with a random sign for the sums of every
+vertex.
 
 Other runs are compared with the same number of supersteps of the reference. Their responses are those of the whole run,
 from its start. ``docs/how-answers-are-checked.md`` gives the derivation.

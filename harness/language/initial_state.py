@@ -100,8 +100,9 @@ class Start:
             return given
         if isinstance(prop.start, str):
             return self.of(self.program.properties[prop.start])
-        blank = False if prop.dtype == "bool" else np.nan  # makes a temporary visible that is read before it is written
-        return np.full(shape, blank if prop.start is None else prop.start)
+        # NaN makes a temporary visible that is read before it is written.
+        fill_value = False if prop.dtype == "bool" else np.nan
+        return np.full(shape, fill_value if prop.start is None else prop.start)
 
     def _builtin(self, name: str) -> Any:
         graph = self.graph

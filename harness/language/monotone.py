@@ -1,8 +1,8 @@
 """Monotone programs: the direction in which values move, derived from the expressions.
 
-A program that only *tightens* (``x = min(x, aggregate, constants)``, or max) or only *peels* (``x = where(sum >= c, x,
-least)``) moves in one direction from its start, by monotone steps. Therefore it settles at the same values from every
-state between its start and its fixed point. A warm start must provide such a state.
+A program *tightens* if all it does is ``x = min(x, aggregate, constants)``, or max. It *peels* if all it does is
+``x = where(sum >= c, x, least)``. Such a program moves in one direction from its start, by monotone steps. Therefore it
+settles at the same values from every state between its start and its fixed point. A warm start provides such a state.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ def separated(
 def become_inputs(setup: Sequence[Stage], stages: Sequence[Stage], properties: Declarations) -> None:
     """Turn what the stages of ``setup`` write into inputs of the other ``stages``.
 
-    Raises LanguageError, at the stage, for a kind of stage that cannot run once, for a value that does not exist before
-    the run, and for a property that another stage writes too.
+    Raises LanguageError, at the stage, for a kind of stage that cannot run once and for a value that does not exist
+    before the run. Raises it also for a property that another stage writes too.
     """
     written: set[str] = set()
     later = {name for stage in stages for name in stage.writes}

@@ -260,7 +260,7 @@ class Program:
 
     @property
     def names_vertices(self) -> bool:
-        """Whether a stage reads from, or reduces into, vertices that values name
+        """True if a stage reads from, or reduces into, vertices that values name
         (:mod:`harness.language.named_vertices`)."""
         return any(names_vertices(stage) for stage in self.stages)
 

@@ -272,12 +272,12 @@ class Sample:
 
     @property
     def reduces(self) -> bool:
-        """Whether the check needs whole-graph reductions."""
+        """True if the check needs whole-graph reductions."""
         return any(isinstance(stage, GraphReduce) for stage in self.part.stages)
 
     @property
     def rests_by_whole(self) -> bool:
-        """Whether :meth:`rests` needs the state of the whole graph."""
+        """True if :meth:`rests` needs the state of the whole graph."""
         return self.reduces or self.program.control.norm == "sum"
 
     def reduced(self, graph: Graph, inputs: Inputs, features: int, before: Values | None) -> dict[str, Array]:

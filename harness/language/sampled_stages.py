@@ -1,7 +1,7 @@
 """The stages of a program that a check of one superstep on a sample of vertices needs.
 
-A subgraph of the sample, its in-neighbours and the edges from these determines the values of a property after a
-superstep, unless it depends on values that sources have received in the same superstep: these are *lost*.
+The subgraph consists of the sample, its in-neighbours and the edges from these. It determines the values of a property
+after a superstep, unless they depend on values that sources have received in the same superstep. The latter are *lost*.
 """
 
 from __future__ import annotations

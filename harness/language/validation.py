@@ -65,8 +65,8 @@ def compare(
 ) -> Comparison:
     """Compare every output of ``program`` with the reference; valid for any answer, also of an unfinished run.
 
-    ``allowances``: error bounds by output. A vertex is compared with the largest allowance of its entries, and every
-    feature with its total over the graph, so that a small feature is not hidden by a large one. An output whose bound
+    ``allowances``: error bounds by output. A vertex is compared with the largest allowance of its entries. Every
+    feature is compared with its total over the graph: a large feature cannot hide a small one. An output whose bound
     is 0 must be equal. Without allowances every vertex is compared with the bound that the program states.
     """
     found = []

@@ -61,8 +61,8 @@ def extracted(archive: Path, member_name: str, max_expansion: float = 100.0) -> 
     """Extract the regular file whose last path component is `member_name` from a .tar.gz; delete it on exit.
 
     Paths of the archive are not used, so none can lead outside the temporary folder. Raises GraphError if the file is
-    missing, or if the archive is damaged, unpacks to more than `max_expansion` times its size (1 MiB is always
-    allowed) or has more than MOST_MEMBERS files. Raises CacheError if there is no space for the file.
+    missing or the archive is damaged. Raises it also if the archive unpacks to more than `max_expansion` times its size
+    (1 MiB is always allowed) or has more than MOST_MEMBERS files. Raises CacheError if there is no space for the file.
     """
     limit = max(2**20, int(archive.stat().st_size * max_expansion))
     with tempfile.TemporaryDirectory(prefix="extracting-", dir=archive.parent) as folder:

@@ -23,7 +23,7 @@ def random_ratings(
 
     Weights are 0.5, 1, ..., 5. The i-th most popular item is drawn with probability proportional to i**-exponent, users
     uniformly. A rating is 3 plus the product of two `rank`-dimensional Gaussian factors (a product of variance 1) plus
-    Gaussian noise of standard deviation `noise`, rounded to a multiple of 0.5 and clipped. Raises GraphError for
+    Gaussian noise of standard deviation `noise`. It is rounded to a multiple of 0.5 and clipped. Raises GraphError for
     invalid parameters.
     """
     check_ratings(users, items, num_ratings, rank, noise)

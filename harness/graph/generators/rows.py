@@ -41,12 +41,12 @@ def rmat_rows(
 ) -> Graph:
     """Return a directed R-MAT multigraph of 2**scale vertices and about edge_factor * 2**scale edges, made by rows.
 
-    With E = edge_factor * 2**scale, the number of edges u -> v is a Poisson variable of the mean E * p(u, v), where
-    p(u, v) is the product of a, b, c or d over the bits of u and v, independent of those of other pairs. These are the
-    draws of `rmat` if their number is itself a Poisson variable of the mean E. It is drawn in two steps: the out-degree
-    of u is a Poisson variable of the mean E * p(u), p(u) the product of a + b for each 0 among the bits of u and c + d
-    for each 1. Each edge of u then has a destination whose bits are independent: 1 with the probability b / (a + b)
-    below a 0 of u and d / (c + d) below a 1, rounded to a multiple of 2**-32.
+    Let E = edge_factor * 2**scale, and p(u, v) the product of a, b, c or d over the bits of u and v. The number of
+    edges u -> v is a Poisson variable of the mean E * p(u, v), independent of those of other pairs. These are the draws
+    of `rmat` if their number is itself a Poisson variable of the mean E. The graph is drawn in two steps. Let p(u) be
+    the product of a + b for each 0 among the bits of u and c + d for each 1. The out-degree of u is a Poisson variable
+    of the mean E * p(u). Each edge of u then has a destination whose bits are independent: 1 with the probability
+    b / (a + b) below a 0 of u and d / (c + d) below a 1, rounded to a multiple of 2**-32.
 
     It differs from the default of `rmat` as follows. Self-loops and parallel edges are kept. The number of edges is
     random: its standard deviation is the root of E. Edges are directed, without their reverses. `permuted` renumbers
