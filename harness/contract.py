@@ -121,7 +121,7 @@ class Superstep:
 
 @dataclass(frozen=True)
 class Transfers:
-    """What a run read of edges that are not in the memory of its device.
+    """The reads of edges outside of the memory of the device, in one run.
 
     ``visited``: bytes of the edges that kernels read, counted each time. ``moved``: bytes that were moved for them, by
     the means: *zero_copy*, read in place over the host link; *read*, from a file; *copied*, whole parts of the graph;
@@ -306,7 +306,7 @@ class Engine(ABC):
         return found
 
     def device_values(self, name: str) -> Any:
-        """Return a copy of ``values(name)`` in the memory of the CUDA device, which lives on after :meth:`close`.
+        """Return a copy of ``values(name)`` in the memory of the CUDA device, which remains valid after :meth:`close`.
 
         It is an array of any library with ``__cuda_array_interface__``. None, the default: this engine returns values
         in host memory only.
@@ -373,8 +373,8 @@ def _shown(value: object) -> str:
 def schedule_from_options(spec: EngineSpec, options: Mapping[str, object]) -> Any:
     """Return the engine's schedule with ``options`` set.
 
-    Raises ScheduleError for an option that the engine does not have, with the closest known one, and for a value of
-    the wrong type or outside of the option's values or range.
+    Raises ScheduleError for an option that the engine does not have, with the closest known one. Raises it also for a
+    value of the wrong type or outside of the option's values or range.
     """
     known = {f.name: f for f in dataclasses.fields(spec.schedule)}
     for name, value in options.items():

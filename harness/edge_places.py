@@ -104,7 +104,7 @@ class EdgeOptions:
 
     @property
     def in_parts(self) -> bool:
-        """Whether kernels run for some consecutive vertices at a time, with the edges of only these."""
+        """True if kernels run for one range of vertices after the other, with the edges of this range only."""
         return self.edges == Place.STREAMED.value or self.cache_mb is not None
 
     def with_place(self) -> Self:

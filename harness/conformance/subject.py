@@ -51,7 +51,7 @@ class Subject:
 
     @property
     def stepwise(self) -> bool:
-        """Whether the engine stops at a limit of supersteps."""
+        """True if the engine stops at a limit of supersteps."""
         return self.new().stepwise
 
     def says(self, program: Program, graph: Graph, features: int) -> Yes | No:

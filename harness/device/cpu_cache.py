@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 LEVEL_2 = Path("/sys/devices/system/cpu/cpu0/cache/index2/size")
-USUAL = 1 << 20  # bytes, where the system does not tell
+USUAL = 1 << 20  # bytes, where the system does not report them
 UNITS = {"K": 1 << 10, "M": 1 << 20}
 
 

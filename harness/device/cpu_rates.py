@@ -41,8 +41,8 @@ def cache_sizes(folder: Path = _CACHES) -> list[tuple[int, int]]:
 def cpu_rates(threads: int, memory: int) -> dict[str, Any] | None:
     """Measure the levels (see ``harness.records.floor.Rates``) for a number of threads; None without known caches.
 
-    The last-level cache counts as fast for all threads as for one alone, times their number, which is more than it can
-    be. Nearer caches have no rate: NumPy's calls are too slow to tell it. Memory is measured with all threads in arrays
+    The rate of the last-level cache is that of one thread times the number of threads, which is more than it can be.
+    Nearer caches have no rate: NumPy's calls are too slow to measure it. Memory is measured with all threads in arrays
     of twice the caches, or of as much as ``memory`` (bytes of the machine) allows. Each rate is that of the fastest
     sample: other work only lowers it.
     """

@@ -134,5 +134,5 @@ def on_host(array: Any) -> NDArray[Any]:
     """Return the memory of an array in pinned memory as an array of the host; the former must live as long."""
     if not array.nbytes:
         return np.empty(array.shape, array.dtype)
-    room = (ctypes.c_char * array.nbytes).from_address(array.data.ptr)
-    return np.frombuffer(room, array.dtype)
+    memory = (ctypes.c_char * array.nbytes).from_address(array.data.ptr)
+    return np.frombuffer(memory, array.dtype)

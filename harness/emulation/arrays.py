@@ -22,7 +22,7 @@ POISON = 0xA5
 class DeviceArray(np.ndarray[Any, Any]):
     """An array of the emulated device: with guards around it if it was allocated, without if it is a view."""
 
-    room: NDArray[np.uint8] | None = None
+    guarded: NDArray[np.uint8] | None = None
 
     @property
     def data(self) -> Any:
@@ -63,19 +63,19 @@ class DeviceArray(np.ndarray[Any, Any]):
 
     def unharmed(self) -> bool:
         """Return whether the guards are intact."""
-        if self.room is None:
+        if self.guarded is None:
             return True
-        return bool((self.room[:GUARD] == POISON).all() and (self.room[GUARD + self.nbytes :] == POISON).all())
+        return bool((self.guarded[:GUARD] == POISON).all() and (self.guarded[GUARD + self.nbytes :] == POISON).all())
 
 
 def allocated(values: Any, dtype: DTypeLike | None = None) -> DeviceArray:
     """Return a guarded copy, aligned as a device's allocator aligns arrays."""
     given = np.ascontiguousarray(values, dtype)
-    room = np.full(given.nbytes + 3 * GUARD, POISON, np.uint8)
-    room = room[-room.ctypes.data % GUARD :][: given.nbytes + 2 * GUARD]
-    array = room[GUARD : GUARD + given.nbytes].view(given.dtype).reshape(given.shape).view(DeviceArray)
+    guarded = np.full(given.nbytes + 3 * GUARD, POISON, np.uint8)
+    guarded = guarded[-guarded.ctypes.data % GUARD :][: given.nbytes + 2 * GUARD]
+    array = guarded[GUARD : GUARD + given.nbytes].view(given.dtype).reshape(given.shape).view(DeviceArray)
     array[...] = given
-    array.room = room
+    array.guarded = guarded
     return array
 
 
@@ -97,8 +97,8 @@ class HostArray(DeviceArray):
 
     def __new__(cls, length: int, dtype: DTypeLike, pointer: Pointer) -> Self:
         """Return the array of ``length`` elements at a pointer."""
-        room = (ctypes.c_char * (length * np.dtype(dtype).itemsize)).from_address(pointer.memory.pointer)
-        array: Self = np.frombuffer(memoryview(room), np.dtype(dtype)).view(cls)
+        buffer = (ctypes.c_char * (length * np.dtype(dtype).itemsize)).from_address(pointer.memory.pointer)
+        array: Self = np.frombuffer(memoryview(buffer), np.dtype(dtype)).view(cls)
         array.owner = pointer.memory
         return array
 

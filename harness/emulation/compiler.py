@@ -224,7 +224,7 @@ def _with_entries(source: str, headers: Mapping[str, str], *, counting: bool) ->
     if counting:
         body = _as_on_a_gpu(body)
     entries = []
-    for name, parameters in KERNEL.findall(body):  # types tell a kernel from a template of its name
+    for name, parameters in KERNEL.findall(body):  # types distinguish a kernel from a template of its name
         types = ", ".join(parameter.rpartition(" ")[0] for parameter in parameters.split(", "))
         entries.append(ENTRY.format(name=name, types=types))
     return "\n".join([body, *entries])

@@ -143,7 +143,7 @@ class PanelEngine(Engine):
 
     @property
     def _whole(self) -> bool:
-        """Whether one panel has all features."""
+        """True if one panel has all features."""
         return self.problem.width == self.problem.features
 
     # runs -------------------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ class Problem:
 
 
 def device_memory(device: Device) -> int | None:
-    """Return the bytes of a GPU that an engine may use: its limit, or all that the driver tells; None: not known."""
+    """Return the bytes of a GPU that an engine may use: its limit, or all that the driver reports; None: not known."""
     from harness.device.driver import cuda_unavailable, describe
 
     if device.memory is not None or device.kind != "cuda" or cuda_unavailable(device.index):
