@@ -1,4 +1,4 @@
-"""Whether processes have ended, by pid while they may be ending, and the limit of the wait."""
+"""Check whether processes have ended, by pid while they may be ending, and the limit of the wait."""
 
 from __future__ import annotations
 

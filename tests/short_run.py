@@ -95,5 +95,5 @@ def chosen(rows: Sequence[pytest.Item], count: int, first: Sequence[pytest.Item]
 
 
 def _values(row: pytest.Item) -> list[tuple[int, str]]:
-    """Return the parts of a row's name, which tell its parameters, with their places."""
+    """Return the parts of a row's name, which are its parameters, with their places."""
     return list(enumerate(row.nodeid.partition("[")[2].rstrip("]").split("-")))

@@ -1,4 +1,4 @@
-"""Classes of a notebook in isolated processes: what they use goes with them, and nobody else can exchange them."""
+"""Classes of a notebook in isolated processes: what they use goes with them, and no other user can exchange them."""
 
 from __future__ import annotations
 

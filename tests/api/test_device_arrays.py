@@ -1,4 +1,4 @@
-"""Arrays of other libraries, shared on the host and on a device: no copy between the two that nobody requested.
+"""Arrays of other libraries, shared on the host and on a device: no copy between the two unless it is requested.
 
 The device is emulated, and CuPy and torch are substitutes; tests with the marker gpu use the libraries themselves.
 """

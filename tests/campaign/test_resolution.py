@@ -49,7 +49,7 @@ class HubsAndAuthorities(Algorithm):
 
 
 def posed(algorithm):
-    """Return a problem of so many edges that Onyx follows changes by default."""
+    """Return a problem with enough edges that Onyx follows changes by default."""
     return SimpleNamespace(program=trace(algorithm), graph=grid(rows=100, columns=100), features=2)
 
 

@@ -59,7 +59,7 @@ def runs(folder):
 
 
 def until_it_has_run(process, folder, cells):
-    """Return once so many runs have begun, or the process has ended."""
+    """Return once that number of runs has begun, or the process has ended."""
     until = time.monotonic() + HANGS_S
     while sum(runs(folder).values()) < cells and time.monotonic() < until:
         with contextlib.suppress(subprocess.TimeoutExpired):

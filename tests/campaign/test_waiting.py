@@ -139,7 +139,7 @@ def test_a_long_wait_is_reported_once_without_a_terminal(capsys):
 
 
 def test_the_wait_for_the_end_of_a_cell_on_a_gpu_is_recorded(locks, tmp_path, monkeypatch):
-    """The process waits, at its end, until nobody is timed; that is part of the phase *wait*."""
+    """The process waits, at its end, until no cell is timed; that is part of the phase *wait*."""
     monkeypatch.syspath_prepend(str(FAKES))
     fakes = EntryPoint("fakes", "onyx_fakes", "onyx_harness")
     request, report = tmp_path / "request", tmp_path / "report"

@@ -102,7 +102,7 @@ def test_tracking_pauses_after_crowded_turns_and_resumes_where_less_moves():
     assert again[3:] == [(0, 1, 8), (0, 0, 8), (16, 0, 16), (15, 0, 16), (14, 0, 16), (0, 1, 16)]
 
 
-def test_stretches_double_up_to_the_longest_and_begin_anew_after_a_quiet_turn():
+def test_stretches_double_up_to_the_longest_and_restart_after_a_quiet_turn():
     def pauses(*stretches):
         """Return crowded turns, each pair followed by all untracked turns of a stretch."""
         return [turn for length in stretches for turn in (CROWDED, CROWDED, *[(50, 0)] * length)]

@@ -2,7 +2,7 @@
 
 ``python -m tests.engines.compiled_rows`` chooses them again, in minutes, and writes ``compiled_rows.txt``. Rows are
 chosen greedily: by the number of new items that a row shows, divided by the length of the kernels that neither the
-chosen rows nor the tests of change-driven propagation compile. Estimates by program and schedule alone chose rows with
+chosen rows nor the tests of change-driven propagation compile. Estimates by only program and schedule chose rows with
 twice as many kernels.
 """
 

@@ -1,4 +1,4 @@
-"""What tests of the EMOGI style share: its schedules, and requests counted one lane after another."""
+"""Shared parts of the tests of the EMOGI style: its schedules, and requests counted one lane after another."""
 
 from __future__ import annotations
 

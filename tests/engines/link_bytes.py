@@ -1,4 +1,4 @@
-"""Bytes that a GPU exchanges with its host, as its own counters tell."""
+"""Bytes that a GPU exchanges with its host, as its own counters report."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_stamps_without_an_order_are_found(defect):
 
 # replay ---------------------------------------------------------------------------------------------------------------
 def replayed(engine, program, graph, inputs, features, supersteps=3):
-    """Compare an engine, after some supersteps, with float64 in the order that the engine tells."""
+    """Compare an engine, after some supersteps, with float64 in the order that the engine reports."""
     engine.reset(inputs)
     run = ReferenceRun(program, graph, features)
     run.reset(inputs)

@@ -260,7 +260,7 @@ def test_a_sample_tells_of_the_whole(name, options, monkeypatch):
 )
 @pytest.mark.parametrize("whole", [False, True])
 def test_blocks_that_list_work_are_run_though_they_are_not_counted(parameters, rest, array, whole):
-    """What a sampled kernel would have reduced is unknown, but for vertices that nothing reaches."""
+    """The results of a sampled kernel are unknown, but for vertices that nothing reaches."""
     listed = ", ".join(f"{kind} {name}" for name, kind in parameters.items())
     source = f'extern "C" __global__ void __launch_bounds__(BLOCK) visit({listed})\n{{}}\n'
     kernel = CudaKernel("visit", source, tuple(parameters), 0)

@@ -112,7 +112,7 @@ def test_runs_contain_exactly_the_active_rows_and_small_gaps(rows, data, gap):
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 @pytest.mark.parametrize("width", [1, 3])
 def test_packed_rows_are_slices(width, threads, monkeypatch):
-    """Whatever the number of threads: rows of all lengths, empty ones, and the last of the subgraph included."""
+    """For any number of threads: rows of all lengths, empty ones, and the last of the subgraph included."""
     monkeypatch.setattr(packing, "FEW", 10)
     packer, rng = packing.Packer(threads), np.random.default_rng(threads)
     for vertices in (1, 31, 32, 33, 300):

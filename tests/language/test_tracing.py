@@ -1,4 +1,4 @@
-"""What tracing refuses: every message shows the user's line, its value and the fix."""
+"""Refusals of tracing: every message shows the user's line, its value and the fix."""
 
 from __future__ import annotations
 
