@@ -9,7 +9,7 @@ from harness.device.host_memory import PinnedMemory, on_host
 from harness.facts import Degrees
 from harness.language.analysis import Delta, steps_folded
 from harness.language.criterion import PROPAGATED_SHARE, TEST_EVERY
-from harness.language.integer_ranges import whole_ranges
+from harness.language.integer_ranges import integer_ranges
 from harness.language.program import IDENTITY, VertexReduce
 from harness.lowering.cuda.buffers import CudaBuffer, flips_of, of_structure, table, work
 from harness.lowering.cuda.cached_edges import Prefixed
@@ -111,6 +111,7 @@ __all__ = [
     "cuda_write_back",
     "flips_of",
     "frontier",
+    "integer_ranges",
     "live_after",
     "lock_buffer",
     "made_at_sources",
@@ -134,7 +135,6 @@ __all__ = [
     "thread_setting",
     "turned",
     "unstreamable",
-    "whole_ranges",
     "windows",
     "work",
 ]  # fmt: skip

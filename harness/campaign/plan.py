@@ -19,7 +19,7 @@ from harness.campaign.job import WORK_FOLDER, stamp, unwritable
 from harness.campaign.lock import file_lock
 from harness.campaign.lock_folder import LockError, lock_folder
 from harness.campaign.options import count, truth
-from harness.campaign.recovery import SWEEP_LOCK, clear_leftovers
+from harness.campaign.recovery import SWEEP_LOCK, clean_up
 from harness.campaign.resume import SWEEP_FILE, described, lasting
 from harness.contract import GraphSpec
 from harness.graph.errors import GraphError
@@ -259,7 +259,7 @@ def prepare_output(plan: Plan) -> None:
     try:
         (plan.folder / WORK_FOLDER).mkdir(parents=True, exist_ok=True)
         with file_lock(plan.folder / WORK_FOLDER / SWEEP_LOCK):
-            clear_leftovers(plan.folder)
+            clean_up(plan.folder)
             cells = {planned.key: _description(planned) for planned in plan.cells}
             requested = {cell["request"] for cell in cells.values()}
             earlier = {

@@ -15,7 +15,7 @@ from harness.records.store import restore_folder
 SWEEP_LOCK = "sweep.lock"  # held while a sweep is described
 
 
-def clear_leftovers(folder: Path) -> None:
+def clean_up(folder: Path) -> None:
     """Restore every record of a sweep that was being replaced, and delete the work folders of cells that no process
     runs.
 

@@ -20,7 +20,7 @@ MOST = 2**24  # float32 represents every integer up to here
 Range: TypeAlias = tuple[int, int]
 
 
-def whole_ranges(program: Program) -> dict[str, Range]:
+def integer_ranges(program: Program) -> dict[str, Range]:
     """Return the range of each float property that holds only integers, for every graph and all inputs.
 
     The set is closed: values written to one of its properties consist of constants, conditions and properties of the
@@ -33,7 +33,7 @@ def whole_ranges(program: Program) -> dict[str, Range]:
     for turn in itertools.count():  # each later round, except the last, rejects one property
         before = dict(ranges)
         for name, value in written:
-            found = None if value is None else whole_range(value, ranges)
+            found = None if value is None else integer_range(value, ranges)
             joined = None if found is None else _within(_hull(found, ranges.get(name, found)))
             grows = turn > len(program.properties) and joined != before.get(name)
             if joined is None or grows or name in refused:
@@ -46,7 +46,7 @@ def whole_ranges(program: Program) -> dict[str, Range]:
     return ranges
 
 
-def whole_range(expression: Expression, ranges: Mapping[str, Range]) -> Range | None:
+def integer_range(expression: Expression, ranges: Mapping[str, Range]) -> Range | None:
     """Return the range of an expression, given the ranges of properties.
 
     Return None if its value may not be an integer, or if the value, a part of it, or a difference of two values of
@@ -66,7 +66,7 @@ def adds_exactly(form: Delta, ranges: Mapping[str, Range], most_edges: int) -> b
     properties, are differences of two values of that part. The sum of old messages, of new messages, and of changes
     must stay below MOST.
     """
-    found = whole_range(form.reduction.message, ranges) if form.kind in ("linear", "difference") else None
+    found = integer_range(form.reduction.message, ranges) if form.kind in ("linear", "difference") else None
     return found is not None and most_edges * _reach(found) <= MOST
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from harness.facts import GraphFacts
 from harness.language.analysis import Delta
-from harness.language.integer_ranges import Range, adds_exactly, whole_ranges
+from harness.language.integer_ranges import Range, adds_exactly, integer_ranges
 from harness.language.program import Program
 
 
@@ -47,7 +47,7 @@ class KeptAccumulators:
         sums = [form for form in forms if form.kind != "monotone"]
         if not sums:
             return cls(extrema=True)
-        ranges, edges = whole_ranges(program), graph.max_in_degree
+        ranges, edges = integer_ranges(program), graph.max_in_degree
         exact = program.control.tolerance is None and all(adds_exactly(form, ranges, edges) for form in sums)
         return cls(rebuild=rebuild, whole=ranges if exact else None)
 

@@ -16,7 +16,7 @@ import pytest
 from harness.campaign import orphans
 from harness.campaign.journal import Journal
 from harness.campaign.orphans import OWNER_VARIABLE, end_orphans, this_process
-from harness.campaign.recovery import clear_leftovers
+from harness.campaign.recovery import clean_up
 from tests.processes import HANGS_S, gone, never_ending, vanishes
 
 SHARED = Path("/dev/shm")
@@ -87,7 +87,7 @@ def test_the_next_start_ends_leftovers_if_the_watch_was_killed_too(started, tmp_
     journal = Journal(tmp_path / ".running" / "1-abc.journal")
     journal.path.parent.mkdir()
     journal.open(owner)
-    clear_leftovers(tmp_path)
+    clean_up(tmp_path)
     assert not never_ending([worker])
     assert not semaphore(process.pid).exists()
     assert not journal.path.exists()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.campaign.lock import file_lock
-from harness.campaign.recovery import clear_leftovers
+from harness.campaign.recovery import clean_up
 
 
 def test_abandoned_files_are_removed_and_a_set_aside_record_is_restored(tmp_path):
@@ -14,7 +14,7 @@ def test_abandoned_files_are_removed_and_a_set_aside_record_is_restored(tmp_path
     (work / "a.lock").touch()
     (work / "1-abc.journal").write_text("begin a\n")
     (tmp_path / ".sweep.json-x").write_text("{")
-    clear_leftovers(tmp_path)
+    clean_up(tmp_path)
     assert list(work.iterdir()) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == [".running", "a"]
     assert (tmp_path / "a" / "record.json").read_text() == "aside"
@@ -24,7 +24,7 @@ def test_a_record_in_its_place_is_not_replaced(tmp_path):
     for folder in (tmp_path / "a", tmp_path / ".running" / "a" / "aside"):
         folder.mkdir(parents=True)
         (folder / "record.json").write_text(folder.name)
-    clear_leftovers(tmp_path)
+    clean_up(tmp_path)
     assert (tmp_path / "a" / "record.json").read_text() == "a"
     assert list((tmp_path / ".running").iterdir()) == []
 
@@ -34,7 +34,7 @@ def test_files_in_use_are_kept(tmp_path):
     (work / "a").mkdir(parents=True)
     with file_lock(work / "a.lock"), file_lock(work / "1-abc.journal"):
         before = sorted(work.rglob("*"))
-        clear_leftovers(tmp_path)
+        clean_up(tmp_path)
         assert sorted(work.rglob("*")) == before
 
 
@@ -44,7 +44,7 @@ def test_cells_that_nobody_runs_are_cleared_around_one_that_is_run(tmp_path):
         (work / cell / "aside").mkdir(parents=True)
         (work / cell / "aside" / "record.json").write_text(cell)
     with file_lock(work / "b.lock"):
-        clear_leftovers(tmp_path)
+        clean_up(tmp_path)
         assert sorted(path.name for path in work.iterdir()) == ["b", "b.lock"]
     assert (work / "b" / "aside" / "record.json").read_text() == "b"
     for cell in "ac":

@@ -14,7 +14,7 @@ from harness.language import Inputs, K, absolute, exp, full, maximum, minimum, t
 from harness.language import integer_ranges as numbers
 from harness.language.analysis import change_driven
 from harness.language.expressions import constant, parameter, read
-from harness.language.integer_ranges import MOST, adds_exactly, whole_range, whole_ranges
+from harness.language.integer_ranges import MOST, adds_exactly, integer_range, integer_ranges
 from harness.language.reference import ReferenceRun
 from tests.language.programs import program_of
 
@@ -38,12 +38,12 @@ NOT_WHOLE = [
 @pytest.mark.parametrize("number", range(len(WHOLE)))
 def test_ranges_of_whole_numbers(number):
     expression, wanted = WHOLE[number]
-    assert whole_range(expression, RANGES) == wanted
+    assert integer_range(expression, RANGES) == wanted
 
 
 @pytest.mark.parametrize("number", range(len(NOT_WHOLE)))
 def test_fractional_or_too_large_values_have_no_range(number):
-    assert whole_range(NOT_WHOLE[number], RANGES) is None
+    assert integer_range(NOT_WHOLE[number], RANGES) is None
 
 
 def stepping(step, *, message=lambda src: src.x, start=1.0, before=None, alternate=False, **settling):
@@ -124,7 +124,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", CLOSED)
 def test_properties_with_only_integers(name):
     program, wanted = CLOSED[name]
-    found = whole_ranges(program)
+    found = integer_ranges(program)
     assert {key: found.get(key) for key in wanted} == wanted
 
 
@@ -147,20 +147,20 @@ def test_no_run_leaves_a_range(name):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_growing_or_fractional_values_are_refused(name):
-    assert "x" not in whole_ranges(REFUSED[name])
+    assert "x" not in integer_ranges(REFUSED[name])
 
 
 def test_expressions_of_refused_values_are_refused():
-    assert whole_ranges(stepping(peel, before=halved_edges)) == {"x": (0, 1), "y": (0, 0)}
+    assert integer_ranges(stepping(peel, before=halved_edges)) == {"x": (0, 1), "y": (0, 0)}
     chained = stepping(lambda v: {"x": minimum(v.y, 1.0), "y": v.y + v.x})
-    assert whole_ranges(chained) == {"m": (2, 2)}
+    assert integer_ranges(chained) == {"m": (2, 2)}
 
 
 def test_a_temporary_that_is_read_before_it_is_written_is_refused():
     program = stepping(lambda v: {"x": v.x, "t": v.t * 1.0}, before=shared)
-    assert whole_ranges(program)["t"] == (0, 2)
-    assert "t" not in whole_ranges(dataclasses.replace(program, stages=program.stages[1:]))
-    assert "t" not in whole_ranges(dataclasses.replace(program, stages=program.stages[::-1]))
+    assert integer_ranges(program)["t"] == (0, 2)
+    assert "t" not in integer_ranges(dataclasses.replace(program, stages=program.stages[1:]))
+    assert "t" not in integer_ranges(dataclasses.replace(program, stages=program.stages[::-1]))
 
 
 def form_of(program):
@@ -170,7 +170,7 @@ def form_of(program):
 
 def test_sums_are_exact_up_to_the_largest_number_of_edges():
     program = trace(KCore())
-    form, ranges = form_of(program), whole_ranges(program)
+    form, ranges = form_of(program), integer_ranges(program)
     assert ranges == {"alive": (0, 1)}
     assert adds_exactly(form, ranges, MOST)
     assert not adds_exactly(form, ranges, MOST + 1)
@@ -192,18 +192,18 @@ def test_sums_are_exact_up_to_the_largest_number_of_edges():
 )  # fmt: skip
 def test_how_many_edges_are_added_exactly(message, step, most):
     program = stepping(step, message=message)
-    form, ranges = form_of(program), whole_ranges(program)
+    form, ranges = form_of(program), integer_ranges(program)
     assert adds_exactly(form, ranges, most) == (most > 0)
     assert not adds_exactly(form, ranges, most + 1)
 
 
 def test_ranks_are_not_integers():
     program = trace(PageRank())
-    assert not adds_exactly(form_of(program), whole_ranges(program), 1)
+    assert not adds_exactly(form_of(program), integer_ranges(program), 1)
 
 
 def test_the_largest_number_is_looked_up_when_it_is_needed(monkeypatch):
     monkeypatch.setattr(numbers, "MOST", 100)
     program = trace(KCore())
-    assert adds_exactly(form_of(program), whole_ranges(program), 100)
-    assert not adds_exactly(form_of(program), whole_ranges(program), 101)
+    assert adds_exactly(form_of(program), integer_ranges(program), 100)
+    assert not adds_exactly(form_of(program), integer_ranges(program), 101)

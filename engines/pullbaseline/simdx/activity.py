@@ -20,8 +20,8 @@ from harness.api import (
 )
 from harness.api.cuda import (
     composed_writes,
+    integer_ranges,
     live_after,
-    whole_ranges,
 )
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _whole(program: Program, metadata: str, message: Expression) -> bool:
 
     The message must be the metadata, which must be at most 1 in magnitude.
     """
-    found = whole_ranges(program).get(metadata)
+    found = integer_ranges(program).get(metadata)
     return _is(message, "src", metadata) and found is not None and found[0] >= -1 and found[1] <= 1
 
 

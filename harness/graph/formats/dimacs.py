@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from harness.graph.errors import GraphError
 from harness.graph.formats.rows import Column, Edges, Layout, read_rows
-from harness.graph.formats.source import Block, Source, TextStream, whole_number
+from harness.graph.formats.source import Block, Source, TextStream, non_negative_integer
 from harness.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _problem(text: TextStream) -> tuple[int, int, int]:
         if not line.strip() or line.startswith("c"):
             continue
         fields = line.split()
-        sizes = [number for field in fields[2:] if (number := whole_number(field)) is not None]
+        sizes = [number for field in fields[2:] if (number := non_negative_integer(field)) is not None]
         if len(fields) != 4 or fields[:2] != ["p", "sp"] or len(sizes) != 2:
             raise GraphError.in_file(text.source.path, f"{line[:60]!r} is not a problem line", mend, line=text.line)
         text.source.refuse_promise(sizes[1], "edges", 8, text.line)

@@ -13,7 +13,7 @@ import numpy as np
 from harness.graph.adjacency import Array
 from harness.graph.errors import GraphError
 from harness.graph.formats.rows import Column, Edges, Layout, read_rows
-from harness.graph.formats.source import Source, TextStream, whole_number
+from harness.graph.formats.source import Source, TextStream, non_negative_integer
 from harness.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _header(text: TextStream) -> Header:
         )
     while (line := text.readline()) is not None and (not line.strip() or line.lstrip().startswith("%")):
         pass
-    sizes = [whole_number(size) for size in (line or "").split()]
+    sizes = [non_negative_integer(size) for size in (line or "").split()]
     if len(sizes) != 3 or None in sizes:
         raise GraphError.in_file(
             path, f"the size line is {(line or '')[:60]!r}", "it must be: rows columns entries", line=text.line

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from harness.graph.adjacency import Array
 from harness.graph.errors import GraphError
 from harness.graph.formats.rows import Edges
-from harness.graph.formats.source import Block, Source, TextStream, whole_number
+from harness.graph.formats.source import Block, Source, TextStream, non_negative_integer
 from harness.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _header(text: TextStream) -> Header:
     while (line := text.readline()) is not None and (not line.strip() or line.lstrip().startswith("%")):
         pass
     fields = (line or "").split()
-    numbers = [number for field in fields if (number := whole_number(field)) is not None]
+    numbers = [number for field in fields if (number := non_negative_integer(field)) is not None]
     if not 2 <= len(numbers) <= 4 or len(numbers) < len(fields):
         raise GraphError.in_file(text.source.path, f"the header is {(line or '')[:60]!r}", mend, line=text.line)
     kind = fields[2].zfill(3) if len(fields) > 2 else "000"

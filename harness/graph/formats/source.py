@@ -108,7 +108,7 @@ class Source:
             )
 
 
-def whole_number(word: str | bytes) -> int | None:
+def non_negative_integer(word: str | bytes) -> int | None:
     """Return the non-negative integer that `word` represents in at most 18 decimal digits, or None."""
     text = word if isinstance(word, str) else word.decode("latin-1")
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None

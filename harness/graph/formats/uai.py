@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.graph.errors import GraphError
-from harness.graph.formats.source import Source, TextStream, whole_number
+from harness.graph.formats.source import Source, TextStream, non_negative_integer
 from harness.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class _Words:
 
     def integer(self, what: str, low: int, high: int) -> int:
         word = self.take(what)
-        number = whole_number(word)
+        number = non_negative_integer(word)
         if number is None or not low <= number <= high:
             raise self.fault(f"{what} is {word[:20]!r}", f"it must be an integer in {low}..{high}")
         return number
