@@ -94,5 +94,5 @@ def thresholds_of(schedule: OnyxSchedule, policy: Policy) -> Thresholds:
     """Return when a run changes how it works. ``schedule``: resolved."""
     assert schedule.dense_share is not None
     if schedule.direction == "adaptive":
-        return Thresholds(dense=policy.dense_share_cuda, rebuild=schedule.dense_share, pulls=True)
+        return Thresholds(dense=policy.dense_share_cuda)
     return Thresholds(dense=schedule.dense_share, rebuild=policy.rebuild_share)

@@ -74,7 +74,7 @@ class EdgeChanges:
         read."""
         mark, signature = "", templates.RANGE
         if self.tracking.destinations(self.group):
-            mark = f"if (run->sparse_rows({self.number})) "
+            mark = f"if (sparse_rows(run, {self.number})) "
             active = templates.flagged(f"active_{self.name}")
             mark += f"mark(in_offsets, in_neighbours, first, last, {active}, {self.dirty});"
             signature = [("in_offsets", "offsets"), ("in_neighbours", "ids"), *signature]
@@ -126,7 +126,7 @@ class EdgeChanges:
         wanted = templates.flagged(self.dirty, "dense")
         listed = f"[&](Id u, EdgeId) {{ return dense || {self.dirty}[u]; }}" if tiles else ""
         builder = self._edges(self.name, self.kernels.depth_of_update(self.stage), wanted, listed, tiles=tiles)
-        builder.root.line(f"const bool dense = !run->sparse_rows({self.number});")
+        builder.root.line(f"const bool dense = !sparse_rows(run, {self.number});")
         builder.comment("visit", self.stage)
         value = constants_by_source(self.kernels.program, self.stage.value)
         new = builder.mapping.kept(value)
@@ -164,7 +164,7 @@ class EdgeChanges:
         builder = self._edges(f"commit_{self.name}", 1, wanted, listed, tiles=tiles, either=True)
         builder.argument(flips, "counts")
         builder.argument(far, "flag")
-        builder.root.line(f"if (!run->sparse_rows({self.number})) {{")
+        builder.root.line(f"if (!sparse_rows(run, {self.number})) {{")
         builder.root.line(f"    if (blockIdx.x == 0 && threadIdx.x == 0) ++{flips}[0];")
         builder.root.line("    return;")
         builder.root.line("}")

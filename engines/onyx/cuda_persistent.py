@@ -23,7 +23,7 @@ def persist(draft: PlanDraft, choices: Choices) -> str:
     if not reason:
         tracks = setting.tracking.change_driven
         at_once = threads_at_once(setting.program, setting.layout.features, choices.policy, tracks=tracks)
-        make_persistent(draft, "supersteps", at_once=at_once, pauses=choices.pauses)
+        make_persistent(draft, "supersteps", at_once=at_once)
     return reason
 
 

@@ -15,7 +15,7 @@ from engines.onyx.cuda_hubs import VerticesByDegree
 from engines.onyx.cuda_persistent import persist
 from engines.onyx.cuda_pull import PullKernels, whole_warp
 from engines.onyx.cuda_push import PushKernels
-from engines.onyx.cuda_tracking_policy import pausing_of
+from engines.onyx.cuda_tracking_policy import tracked_runs
 from engines.onyx.policy import DEFAULT, Policy, teams_of_vertex
 from engines.onyx.resolve import directed, not_adaptive, resolve, sums_matrices
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven
@@ -52,14 +52,14 @@ def plan(
     messages = {form.reduction.name: form.message for form in forms}
     persistent, cached = bool(resolved.persistent), resolved.cache_mb is not None
     planner = OnyxPlanner(setting, choices, messages, persistent=persistent, consecutive=cached)
+    planner.draft.extension = tracked_runs(setting, resolved, choices)
     planner.plan_stages()
     reason = persist(planner.draft, choices) if resolved.persistent else ""
     if reason and given.persistent is None:  # a default, which not all kernels allow
         return plan(program, replace(resolved, persistent=False), facts, features, device, policy)
     if reason:
         return No(f"persistent=true: {reason}")
-    pausing = pausing_of(setting, resolved, policy) if choices.pauses else None
-    made = planner.draft.finish(resolved, FOLDER, thresholds_of(resolved, policy), tracking_policy=pausing)
+    made = planner.draft.finish(resolved, FOLDER, thresholds_of(resolved, policy))
     if isinstance(made, No) and choices.adaptive and given.direction is None:  # a default, too: more than is tracked
         return plan(program, replace(given, direction="pull", change_driven=False), facts, features, device, policy)
     return made
@@ -123,7 +123,7 @@ class OnyxPlanner:
                 planned = len(self.draft.launches)
                 self._plan_group(untracked, group)
                 added = self.draft.launches[planned:]
-                self.draft.launches[planned:] = [replace(launch, untracked=True) for launch in added]
+                self.draft.launches[planned:] = [replace(launch, optional=True) for launch in added]
             self._plan_group(kernels, group)
 
     def _plan_group(self, kernels: PushKernels | PullKernels, group: FoldGroup) -> None:

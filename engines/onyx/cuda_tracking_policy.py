@@ -1,41 +1,42 @@
-"""Onyx on CUDA: tracking pauses while nearly everything moves (``tracking_policy.cuh``)."""
+"""Onyx on CUDA: the state of change tracking in a run, which pauses while nearly everything moves
+(``tracking_policy.cuh``)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from engines.onyx.policy import untracked_share
-from harness.api.cuda import TrackingPolicy
+from harness.api.cuda import RunExtension, RunField
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from engines.onyx.cuda_kernels import Choices
     from engines.onyx.policy import Policy
     from engines.onyx.schedule import OnyxSchedule
-    from harness.api.cuda import CudaSetting, RunState, Tracking
+    from harness.api import Direction
+    from harness.api.cuda import CudaSetting, RunStart, RunState, Tracking
 
 TRIAL = 8  # supersteps in which a pause may begin, before it is forbidden because nothing suggests one
 ENDLESS = 1 << 40  # turns of a stretch without tracking that ends only by what moves
 
 
 @dataclass(frozen=True)
-class Pausing(TrackingPolicy):
+class Pausing:
     """Tracking pauses if sources of at least ``share`` of the edges move, for ``patience`` consecutive supersteps.
 
-    A cold run begins without tracking if nearly everything moves at first. ``reductions``: the propagating groups with
-    reductions, a bit each. ``at_once``: those whose sources, or edges, move earlier in the same superstep.
+    ``begins_untracked``: a cold run begins without tracking. ``reductions``: the propagating groups with reductions, a
+    bit each. ``at_once``: those whose sources, or edges, move earlier in the same superstep.
     """
 
-    explanation: ClassVar[str] = (
-        "tracking pauses while nearly everything moves: kernels *_untracked take the place of the others"
-    )
+    begins_untracked: bool
     share: float
     patience: int
     reductions: int
     at_once: int
 
-    def start_fields(self, edges: int, visited: tuple[int, int], *, cold: bool) -> dict[str, int]:
+    def start_fields(self, start: RunStart) -> dict[str, int]:
         """Return the fields that decide when supersteps go untracked.
 
         They are limits on the edges of sources that moved, over all reductions and sides, and the number of edges that
@@ -44,21 +45,90 @@ class Pausing(TrackingPolicy):
         """
         reducing = self.reductions.bit_count()
         found = {
-            "untracked_edges": max(1, int(self.share * edges * reducing)),
+            "untracked_edges": max(1, int(self.share * start.edges * reducing)),
             "reductions": self.reductions,
             "at_once": self.at_once,
             "may_pause": 1,
             "patience": self.patience,
-            "full": visited[0],
-            "full_odd": visited[1],
+            "full": start.visited[0],
+            "full_odd": start.visited[1],
         }
-        if self.begins_untracked and cold:
-            found |= {"untracked": ENDLESS, "stretch": ENDLESS, "entered": reducing * edges, "usual": edges}
+        if self.begins_untracked and start.cold:
+            entered = reducing * start.edges
+            found |= {"untracked": ENDLESS, "stretch": ENDLESS, "entered": entered, "usual": start.edges}
         return found
 
-    def observer(self, state: RunState, *, everything: bool) -> Pauses:
+
+@dataclass(frozen=True)
+class TrackedRuns(RunExtension):
+    """What Onyx adds to runs: when edge updates process all rows, and when tracking pauses.
+
+    ``dense_rows``: the share of the edges from which an update processes all rows. ``rebuild_share``: the share from
+    which a pull rebuilds accumulators, in a plan that otherwise pushes changes; None: there is no such pull.
+    ``pausing``: when tracking pauses; None: never.
+    """
+
+    added = (
+        RunField("untracked", "remaining turns, including this one, with full propagation and without tracking"),
+        RunField("resuming", "the turn after those: everything counts as dirty and active, and is tracked again"),
+        RunField("crowded", "consecutive turns in which nearly everything moved"),
+        RunField("stretch", "length in turns of the last stretch without tracking"),
+        RunField("found", "edges of sources that moved, in this turn so far"),
+        RunField("movers", "movers in this turn so far"),
+        RunField("usual", "movers in the first of the untracked turns"),
+        RunField("entered", "edges of sources that had moved in the turn before these"),
+        RunField("before", "movers in the previous turn"),
+        RunField("dense_rows", "an edge update whose dirty rows have more edges than these updates all rows"),
+        RunField("may_pause", "supersteps may run untracked; otherwise their kernels are not queued"),
+        RunField("untracked_edges", "sources with these edges moved in a turn: nearly everything moves"),
+        RunField("reductions", "a bit for every edge stage that reduces"),
+        RunField("at_once", "of those, the ones whose sources moved in the same superstep"),
+        RunField("patience", "turns in which nearly everything moves, before some run untracked"),
+        RunField("full", "edges that an untracked superstep of each side visits", of_sides=True),
+    )
+    dense_rows: float
+    rebuild_share: float | None
+    pausing: Pausing | None
+
+    @property
+    def dense(self) -> Direction:
+        """The direction in the record of a superstep with full propagation."""
+        return "dense" if self.rebuild_share is None else "pull"
+
+    @property
+    def end(self) -> str:
+        """The device function that ends a superstep."""
+        return "end_or_pause" if self.pausing else "end_superstep"
+
+    @property
+    def explanation(self) -> str:
+        """One line that describes the pauses; empty if there are none."""
+        if not self.pausing:
+            return ""
+        return "tracking pauses while nearly everything moves: kernels *_untracked take the place of the others"
+
+    def start_fields(self, start: RunStart) -> dict[str, int]:
+        """Return the fields that decide how supersteps work, as numbers of edges."""
+        found = {"dense_rows": int(self.dense_rows * start.edges)}
+        if self.rebuild_share is not None:
+            found["rebuild_edges"] = max(1, int(self.rebuild_share * start.edges / start.sides))
+        return found | (self.pausing.start_fields(start) if self.pausing else {})
+
+    def observer(self, state: RunState, *, everything: bool) -> Pauses | None:
         """Return the pauses of a run; they are allowed at the start if all sources are active."""
-        return Pauses(state, self.patience, begin=everything)
+        return Pauses(state, self.pausing.patience, begin=everything) if self.pausing else None
+
+
+def tracked_runs(setting: CudaSetting, schedule: OnyxSchedule, choices: Choices) -> TrackedRuns:
+    """Return what a plan adds to runs. ``schedule``: resolved."""
+    assert schedule.dense_share is not None
+    policy, adaptive = choices.policy, schedule.direction == "adaptive"
+    dense = policy.dense_share_cuda if adaptive else schedule.dense_share
+    return TrackedRuns(
+        dense_rows=max(dense, policy.rows_share),
+        rebuild_share=schedule.dense_share if adaptive else None,
+        pausing=pausing_of(setting, schedule, policy) if choices.pauses else None,
+    )
 
 
 def pausing_of(setting: CudaSetting, schedule: OnyxSchedule, policy: Policy) -> Pausing:
@@ -90,15 +160,19 @@ def edges_change(tracking: Tracking) -> bool:
 class Pauses:
     """The pauses that the host allows, and the launches that it queues.
 
-    While nothing suggests a pause, the device may not begin one, and only the launches that track are queued.
-    ``begin``: pauses are allowed at the start.
+    While nothing suggests a pause, the device may not begin one, and the host omits the launches of untracked
+    supersteps. ``begin``: pauses are allowed at the start.
     """
 
     def __init__(self, state: RunState, patience: int, *, begin: bool) -> None:
         self.state, self.patience = state, patience
         self.allowed = begin
-        self.tracked = not begin
+        self.omits = not begin
         self.since = 0
+
+    def fields(self) -> dict[str, int]:
+        """Return the fields that the host sets at the start of a run."""
+        return {"may_pause": int(self.allowed)}
 
     def update(self, news: Mapping[str, int], queued: int) -> None:
         """Update what is allowed, given the state of the run after some of the ``queued`` supersteps."""
@@ -106,12 +180,12 @@ class Pauses:
         if self.allowed:
             if not paused and news["crowded"] == 0 and news["superstep"] - self.since >= TRIAL:
                 self._allow(False, queued)
-        elif not self.tracked:
+        elif not self.omits:
             if not paused and news["superstep"] > self.since:  # after a superstep in which no pause could begin
-                self.tracked = True
+                self.omits = True
         elif news["crowded"] >= self.patience:
             self._allow(True, queued)
-            self.tracked = False
+            self.omits = False
 
     def _allow(self, allowed: bool, queued: int) -> None:
         self.state.note(may_pause=int(allowed))

@@ -116,6 +116,7 @@ class Policy:
     pull_share: float = 0.1  # in a pull, which switches to visiting all edges much earlier
     # On a GPU: of the edges; whole messages then cost no more than changes, for which two values are read.
     rebuild_share: float = 0.9
+    rows_share: float = 0.5  # of the edges, at least, from which an edge update processes all rows
     # With direction=adaptive: of the edges, from which a superstep pulls over all of them, for extrema and for sums.
     # With the share of sums, extrema took 0.97 to 1.19 times as long, median 1.09 (BFS, SSSP, components, k = 1 to 32,
     # R-MAT 18 and 20); with that of extrema, sums took 1.00 to 1.07 times as long, and manifold ranking with k = 4 on

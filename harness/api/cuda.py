@@ -31,11 +31,11 @@ from harness.lowering.cuda.persistent import lock_buffer, make_persistent
 from harness.lowering.cuda.persistent_executor import PersistentExecutor, PersistentLoop
 from harness.lowering.cuda.plan import CudaPlan, Thresholds
 from harness.lowering.cuda.ranges import Bounds, Listed, Over, Pieces, by_side
+from harness.lowering.cuda.run_extension import RunExtension, RunField, RunStart
 from harness.lowering.cuda.run_state import RunState
 from harness.lowering.cuda.setting import CudaSetting
 from harness.lowering.cuda.streamed import Streamer
 from harness.lowering.cuda.thread_planner import ThreadPlanner, combine_threads, thread_builder, thread_setting
-from harness.lowering.cuda.tracking_policy import TrackingPolicy
 from harness.lowering.cuda.windows import Windows, aligned, name_of_test, unstreamable
 from harness.lowering.cuda.write_back import cuda_write_back, frontier, store_sent
 from harness.lowering.edge_order import constants_by_source, places
@@ -84,6 +84,9 @@ __all__ = [
     "Prefixed",
     "Replay",
     "Replayer",
+    "RunExtension",
+    "RunField",
+    "RunStart",
     "RunState",
     "Streamer",
     "Table",
@@ -91,7 +94,6 @@ __all__ = [
     "ThreadPlanner",
     "Thresholds",
     "Tracking",
-    "TrackingPolicy",
     "Transfers",
     "Value",
     "VertexReduce",

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engines.onyx.cuda_plan import FOLDER
+from engines.onyx.cuda_tracking_policy import TrackedRuns
 from harness.emulation.arrays import allocated
 from harness.emulation.compiler import Module, library, unavailable
-from harness.lowering.cuda.modules import HEADER
+from harness.lowering.cuda.modules import HEADER, headers
 from harness.lowering.cuda.movement import BLOCKS, ROWS
+from harness.lowering.cuda.run_extension import RunExtension
 from tests.engines.device_functions import BLOCK, FOUND, SOURCE, arguments, check, headers_of_teams
 
 pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
@@ -25,8 +28,16 @@ def test_minima_maxima_and_logarithms():
     check(a, b, found)
 
 
+def heading(extension: RunExtension) -> str:
+    """Return the beginning of a module of single threads."""
+    return HEADER.format(
+        title="a test", lanes=1, width=1, block=BLOCK, coherent="", groups=1, edge_id="unsigned", includes="",
+        extension=extension.declaration,
+    )  # fmt: skip
+
+
 MEASURED = f"""
-{HEADER.format(title="a test", lanes=1, width=1, block=BLOCK, coherent="", groups=1, edge_id="unsigned", includes="")}
+{heading(RunExtension())}
 #include "movement.cuh"
 static_assert(MOVEMENT_BLOCKS == {BLOCKS} && MOVEMENT_ROWS == {ROWS}, "those of movement.py");
 extern "C" __global__ void __launch_bounds__(BLOCK) measured(const float* a, const float* b, Id n, Id callers, float* c)
@@ -55,7 +66,7 @@ def test_movement_is_that_of_all_vertices_for_any_number_of_blocks(vertices, gri
 
 
 TURNS = f"""
-{HEADER.format(title="a test", lanes=1, width=1, block=BLOCK, coherent="", groups=1, edge_id="unsigned", includes="")}
+{heading(TrackedRuns(dense_rows=0.5, rebuild_share=None, pausing=None))}
 #include "tracking_policy.cuh"
 extern "C" __global__ void turns(const Count* movers, const Count* edges, Id n, Count begun, Count* run_fields)
 {{
@@ -85,7 +96,7 @@ def rows_of(turns, begun=0):
     movers, edges = np.array(turns, np.int64).T
     found = allocated(np.zeros(3 * len(turns), np.int64))
     module = Module()
-    module.load(str(library(TURNS, headers_of_teams())).encode())
+    module.load(str(library(TURNS, headers(FOLDER))).encode())
     given = (allocated(movers.copy()), allocated(edges.copy()), np.uint32(len(turns)), np.int64(begun), found)
     module.get_function("turns")((1,), (BLOCK,), given, shared_mem=0)
     return [tuple(row) for row in found.get().reshape(-1, 3).tolist()]

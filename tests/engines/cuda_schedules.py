@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from engines.onyx.cuda_tracking_policy import Pausing, TrackedRuns
 from engines.pushbaseline.gunrock.cuda_engine import GunrockCudaEngine
 from harness.contract import schedule_from_options
 from harness.graph import Graph
@@ -74,9 +75,15 @@ def drives_changes(engine: CudaEngine) -> bool:
     return isinstance(engine, GunrockCudaEngine) or getattr(engine.schedule, "change_driven", False) in (None, True)
 
 
+def pausing_of_plan(plan: CudaPlan) -> Pausing | None:
+    """Return when tracking pauses in the runs of a plan; None: never."""
+    return plan.extension.pausing if isinstance(plan.extension, TrackedRuns) else None
+
+
 def begins_untracked(plan: CudaPlan) -> bool:
     """Return whether cold runs of a plan begin without tracking."""
-    return plan.tracking_policy is not None and plan.tracking_policy.begins_untracked
+    pausing = pausing_of_plan(plan)
+    return pausing is not None and pausing.begins_untracked
 
 
 def loaded(factory: str) -> Any:

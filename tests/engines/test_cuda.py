@@ -17,7 +17,7 @@ from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.cuda.ranges import Over, Pieces
 from tests.engines import device_functions, test_warm
-from tests.engines.cuda_schedules import SCHEDULES, cuda_engine, drives_changes, plan_of
+from tests.engines.cuda_schedules import SCHEDULES, cuda_engine, drives_changes, pausing_of_plan, plan_of
 from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named, two_sides
 
 pytestmark = pytest.mark.gpu
@@ -224,7 +224,7 @@ def check_hub_of_matrices(schedule, features, device):
     hubs, others = gathered_over[:2]
     assert isinstance(hubs, Pieces)
     assert others is Over.VERTICES
-    assert gathered_over == [hubs, others] * (1 + (plan.tracking_policy is not None))
+    assert gathered_over == [hubs, others] * (1 + (pausing_of_plan(plan) is not None))
     assert plan.tables == (hubs,)
     assert list(hubs.of(graph).arrays["hubs"]) == [0]
     inputs = algorithm.inputs(graph, features)

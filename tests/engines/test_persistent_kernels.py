@@ -21,6 +21,7 @@ from harness.lowering.cuda.movement import Measuring
 from harness.lowering.cuda.persistent import _buffers, persistent_kernel
 from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.ranges import Over
+from harness.lowering.cuda.run_extension import RunExtension
 from tests.engines.cuda_modules import problem
 
 WAYS = {
@@ -118,7 +119,7 @@ def test_an_array_is_constant_where_no_step_writes_it(algorithm, way):
 def test_a_kernel_takes_the_shared_memory_of_its_largest_step():
     first, *others = planned("als", **WAYS["pull"]).combined.steps
     larger = replace(others[-1], kernel=replace(others[-1].kernel, tile_floats=9, thread_floats=7))
-    made = persistent_kernel("supersteps", [first, *others[:-1], larger], 2, Measuring(), {})
+    made = persistent_kernel("supersteps", [first, *others[:-1], larger], 2, Measuring(), {}, RunExtension())
     assert (made.tile_floats, made.thread_floats) == (9, 7)
 
 

@@ -13,7 +13,7 @@ from harness.language import Inputs, where
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.engines.changing_edges import check_every_superstep
-from tests.engines.cuda_schedules import SCHEDULES, begins_untracked
+from tests.engines.cuda_schedules import SCHEDULES, begins_untracked, pausing_of_plan
 from tests.engines.edge_programs import EDGE_PROGRAMS
 from tests.engines.problems import outputs_of, problem, program
 from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named, traced, two_sides
@@ -81,7 +81,7 @@ def test_operations(schedule, name, features, device, monkeypatch):
     engine = prepared(schedule, program_, graph, features, device)
     inputs = inputs_for(program_, graph, features, seed=features)
     found = check(engine, program_, graph, inputs, features, BOTH)
-    if schedule in PUSHED and engine.planned.tracking_policy and not any(found) and not program_.control.alternate:
+    if schedule in PUSHED and pausing_of_plan(engine.planned) and not any(found) and not program_.control.alternate:
         # no source moved in two consecutive supersteps
         engine.reset(inputs)
         moved = [step.active > 0 for step in engine.run(BOTH).supersteps[1:]]
@@ -236,7 +236,7 @@ def test_pauses_that_nothing_suggested_at_first(schedule, device):
     found = check(engine, program_, graph, inputs, 1, 90)
     assert not any(found[:43])
     assert sum(found[43:90]) > 30
-    assert not engine.executor.run_in_progress.observer.tracked
+    assert not engine.executor.run_in_progress.observer.omits
     for steps in (90, 17):  # at once, and with reads in between
         engine.reset(inputs)
         taken = []

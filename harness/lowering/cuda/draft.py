@@ -16,14 +16,15 @@ from harness.lowering.cuda.buffers import CudaBuffer, of_program, of_structure, 
 from harness.lowering.cuda.edge_places import PLACES
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch, Most, named_apart
-from harness.lowering.cuda.modules import MOST_GROUPS, headers, module_source
+from harness.lowering.cuda.modules import headers, module_source
 from harness.lowering.cuda.movement import Measuring, measuring
 from harness.lowering.cuda.names import parameter_names
 from harness.lowering.cuda.plan import Combined, CudaPlan, Thresholds, shared_bytes
 from harness.lowering.cuda.prefix import Prefix
 from harness.lowering.cuda.ranges import Range
+from harness.lowering.cuda.run_extension import RunExtension
+from harness.lowering.cuda.run_state import MOST_GROUPS
 from harness.lowering.cuda.setting import CudaSetting
-from harness.lowering.cuda.tracking_policy import TrackingPolicy
 from harness.lowering.cuda.windows import Windows
 from harness.lowering.edge_tables import Places, Reverse
 from harness.lowering.refusals import unsupported
@@ -37,6 +38,7 @@ class PlanDraft:
     """The launches and buffers that planning has added so far; :meth:`finish` makes the plan.
 
     It lives within one call of an engine's plan function. ``most``: the default limit on the blocks of a launch.
+    ``extension``: what the engine adds to runs.
     """
 
     def __init__(self, setting: CudaSetting) -> None:
@@ -44,6 +46,7 @@ class PlanDraft:
         self.most: Most = "some"
         self.launches: list[Launch] = []
         self.combined: Combined | None = None
+        self.extension = RunExtension()
         self.windows = Windows()  # the slots and buffers of streamed edges
         self._owned: dict[str, CudaBuffer] = {}
         self._doubled: set[str] = set()
@@ -86,14 +89,13 @@ class PlanDraft:
 
     def finish(
         self, schedule: Any, templates: Path, thresholds: Thresholds | None = None, *,
-        change_driven: bool | None = None, tracking_policy: TrackingPolicy | None = None,
+        change_driven: bool | None = None,
     ) -> CudaPlan | No:  # fmt: skip
         """Return the plan, or why the program does not fit a device.
 
         ``schedule``: with every option filled in, the place of the edge arrays too. ``templates``: the folder of the
         engine's headers.
-        ``change_driven``: whether runs propagate changes; by default whether these are tracked. ``tracking_policy``:
-        when they are tracked; None: always.
+        ``change_driven``: whether runs propagate changes; by default whether these are tracked.
         """
         setting, placement = self.setting, Placement.of(schedule)
         launches, measured = self._named_apart(Measuring() if self.combined else self.measuring())
@@ -129,7 +131,7 @@ class PlanDraft:
             sides=setting.sides,
             many_edges=setting.many_edges,
             thresholds=thresholds or Thresholds(),
-            tracking_policy=tracking_policy,
+            extension=self.extension,
             accumulators=setting.accumulators,
             criterion=setting.lowered.criterion,
             templates=templates,
@@ -151,6 +153,7 @@ class PlanDraft:
         return module_source(
             title, [*(one.source for one in kernels), *windows.tests(kernels)], setting.team, threads,
             many_edges=setting.many_edges, included=included, coherent=setting.coherent,
+            extension=self.extension,
         )  # fmt: skip
 
     def _threads(self, kernels: Sequence[CudaKernel]) -> int:

@@ -76,8 +76,8 @@ class CudaEngine(Engine):
         if plan.prefix.edges:
             cached = f"{plan.prefix.edges:,} of {plan.facts.num_edges:,} edges, {plan.prefix.nbytes:,} bytes"
             lines.append(f"cached on the device: the first {cached}")
-        if plan.tracking_policy:
-            lines.append(plan.tracking_policy.explanation)
+        if plan.extension.explanation:
+            lines.append(plan.extension.explanation)
         return "\n".join(lines) + f"\n\n{plan.source}"
 
     def resolved_options(self) -> Mapping[str, Any]:

@@ -20,16 +20,17 @@ from harness.lowering.cuda.launcher import Launcher
 from harness.lowering.cuda.launches import turned
 from harness.lowering.cuda.loop import CudaRun, Loop, queue_ahead
 from harness.lowering.cuda.memory import DeviceMemory
-from harness.lowering.cuda.modules import MOST_GROUPS, compiled_module, headers
+from harness.lowering.cuda.modules import compiled_module, headers
 from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.run_start import start_fields
-from harness.lowering.cuda.run_state import RunState
+from harness.lowering.cuda.run_state import MOST_GROUPS, RunState
 from harness.lowering.cuda.windows import name_of_test
 from harness.lowering.first_senders import FirstSenders
 
 if TYPE_CHECKING:
     from harness.language.analysis import FoldGroup
     from harness.lowering.cuda.edge_places import Replayer
+    from harness.lowering.cuda.run_extension import Observer
 
 USUAL_SUPERSTEPS = 1024  # the number of records allocated; more are allocated for a run that may have more supersteps
 
@@ -103,7 +104,7 @@ class CudaExecutor:
         self.memory = DeviceMemory(self.plan, self.store)
         self.store.attach()
         self.memory.allocate(self.buffers())
-        self.state = RunState()
+        self.state = RunState(self.plan.extension.names)
         multiprocessors = int(self.attributes["MultiProcessorCount"])
         launcher = Launcher(
             self.plan, self.ranges, self.functions, self.memory.arrays, self.state.array, multiprocessors,
@@ -145,9 +146,9 @@ class CudaExecutor:
         # at first all sources are active, of each side if sides alternate
         frontier = np.zeros((MOST_GROUPS, 2), np.int64)
         frontier[:, :sides] = self.store.graph.num_edges + 1
-        policy = self.plan.tracking_policy
-        run.observer = policy.observer(self.state, everything=True) if policy else None
-        self.state.set(frontier, **start_fields(self.plan, self.store.graph, state))
+        run.observer = self.observer(everything=True)
+        fields = run.observer.fields() if run.observer else {}
+        self.state.set(frontier, **{**start_fields(self.plan, self.store.graph, state), **fields})
         run.done, run.settled = 0, False
         senders = None if state else self.first_senders.of(inputs)
         if senders is not None:
@@ -155,6 +156,10 @@ class CudaExecutor:
             self.state.set(self._frontier(senders), active=int(np.count_nonzero(senders)), rebuilding=0)
         self.store.edges.keep()
         self.wait()
+
+    def observer(self, *, everything: bool) -> Observer | None:
+        """Return the host's part of the plan's extension in a run; ``everything``: all sources are active at first."""
+        return self.plan.extension.observer(self.state, everything=everything)
 
     @staticmethod
     def wait() -> None:
@@ -181,10 +186,10 @@ class CudaExecutor:
             if buffer.holds is Holds.DIRTY:
                 arrays[buffer.name][: len(stale)].set(stale)
         self._send_from(senders)
-        if plan.tracking_policy:
-            run.observer = plan.tracking_policy.observer(self.state, everything=False)
+        run.observer = self.observer(everything=False)
+        fields = run.observer.fields() if run.observer else {}
         active = int(np.count_nonzero(stale | senders))
-        self.state.set(self._frontier(senders), active=active, rebuilding=0, may_pause=0)
+        self.state.set(self._frontier(senders), active=active, rebuilding=0, **fields)
         self.wait()
 
     def _send_from(self, senders: NDArray[np.bool_]) -> None:
@@ -244,9 +249,7 @@ class CudaExecutor:
 
     def superstep_of(self, active: int, edges: int, dense: int) -> Superstep:
         """Return the statistics of a superstep from its record."""
-        if not dense:
-            return Superstep(active, edges, self.plan.direction)
-        return Superstep(active, edges, "pull" if self.plan.thresholds.pulls else "dense")
+        return Superstep(active, edges, self.plan.extension.dense if dense else self.plan.direction)
 
     def values(self, name: str, index: NDArray[np.integer[Any]] | None = None) -> NDArray[np.generic]:
         """Return a property without padding, or some rows of it."""

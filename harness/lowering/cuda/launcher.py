@@ -40,18 +40,18 @@ class Launcher:
         self.made: dict[tuple[int, bool], tuple[Replay, int]] = {}
         self.past: Any = None
 
-    def superstep(self, number: int, past: Any, *, tracked: bool = False) -> int:
+    def superstep(self, number: int, past: Any, *, omits: bool = False) -> int:
         """Queue superstep ``number``, which is recorded in ``past``, on the current stream, not the default one.
 
-        ``tracked``: changes are certain to be tracked. Return the number of kernels.
+        ``omits``: without the optional launches. Return the number of kernels.
         """
         if past is not self.past:
             self.forget()
             self.past = past
         period = TEST_EVERY if self.plan.measuring.launches else 2  # a multiple of the sides
-        key = (number % period, tracked)
+        key = (number % period, omits)
         if key not in self.made:
-            calls = self.calls(number, past, tracked=tracked)
+            calls = self.calls(number, past, omits=omits)
             self.made[key] = self.place.replay(calls), len(calls)
         replay, kernels = self.made[key]
         replay.launch()
@@ -67,13 +67,13 @@ class Launcher:
         self.forget()
         self.place.close()
 
-    def calls(self, number: int, past: Any, *, tracked: bool = False) -> list[Call]:
-        """Return the calls of superstep ``number``, in order."""
+    def calls(self, number: int, past: Any, *, omits: bool = False) -> list[Call]:
+        """Return the calls of superstep ``number``, in order; ``omits``: without the optional launches."""
         launches, side = self._launches(number), number % len(self.plan.sides)
         swapped = turned(self.plan.launches) if number % 2 else set()
         found = []
         for launch in launches:
-            if self.ranges.has_work(launch.over, side) and not (tracked and launch.untracked):
+            if self.ranges.has_work(launch.over, side) and not (omits and launch.optional):
                 found.append(self._call(launch, swapped, side))
             swapped = swapped ^ set(launch.swaps)
         end = self.functions["end_of_superstep"]

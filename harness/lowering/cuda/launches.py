@@ -23,7 +23,7 @@ class Launch:
     ``lanes``: per vertex, edge or other piece of work. ``blocks``: a fixed number of blocks; 0: as many as the work
     needs. ``most`` limits the latter: *some* per multiprocessor, at most MOST_BLOCKS; a *few*, of FEW_THREADS; the
     *resident* ones that the device runs concurrently, which process adjacent work, so that data read by neighbours is
-    still cached; or *all* that the work needs. ``untracked``: the launch does nothing if changes are tracked.
+    still cached; or *all* that the work needs. ``optional``: the observer of a run may omit the launch.
     ``apart``: launches with the same text here, other than an empty one, process different vertices and may run at the
     same time.
     """
@@ -34,7 +34,7 @@ class Launch:
     swaps: tuple[str, ...] = ()
     blocks: int = 0
     most: Most = "some"
-    untracked: bool = False
+    optional: bool = False
     apart: str = ""
 
     def blocks_over(self, count: int, threads: int, multiprocessors: int, at_once: int) -> int:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from harness.lowering.cuda.launcher import Launcher
+from harness.lowering.cuda.run_extension import Observer
 from harness.lowering.cuda.run_state import Look, RunState
-from harness.lowering.cuda.tracking_policy import Observer
 
 # Supersteps queued between two tests of whether the run has settled, after the first ones, each of which is tested:
 # supersteps queued behind the end of a short run would take as long as the run.
@@ -19,7 +19,7 @@ class CudaRun:
     """A run in progress on a device.
 
     ``stream``: on which a loop queues. ``past``: int64[supersteps, 3], in which the device records supersteps.
-    ``observer``: of the plan's tracking policy. ``done``: supersteps. ``launches``: kernels queued by the latest call
+    ``observer``: of the plan's extension. ``done``: supersteps. ``launches``: kernels queued by the latest call
     that runs supersteps.
     """
 
@@ -34,8 +34,8 @@ class CudaRun:
 
     def superstep(self, number: int) -> None:
         """Queue superstep ``number``."""
-        tracked = self.observer is not None and self.observer.tracked
-        self.launches += self.launcher.superstep(number, self.past, tracked=tracked)
+        omits = self.observer is not None and self.observer.omits
+        self.launches += self.launcher.superstep(number, self.past, omits=omits)
 
 
 class Loop(Protocol):

@@ -50,7 +50,7 @@ def countable(plan: CudaPlan) -> CudaPlan | No:
     kernels = list({launch.kernel.name: launch.kernel for launch in launches}.values())
     source = module_source(
         f"{plan.program.name}, counted", [one.source for one in kernels], plan.team, plan.threads,
-        many_edges=plan.many_edges, included=headers(plan.templates),
+        many_edges=plan.many_edges, included=headers(plan.templates), extension=plan.extension,
     )  # fmt: skip
     return replace(plan, launches=launches, measuring=Measuring(), combined=None, source=source, windows=Windows())
 

@@ -10,23 +10,24 @@ from harness.device.compilation import MADE_OF, Compiled, compiled
 from harness.device.errors import CompilationFailed
 from harness.language import Program
 from harness.lowering.cuda.layout import TeamShape
+from harness.lowering.cuda.run_extension import RunExtension
+from harness.lowering.cuda.run_state import MOST_GROUPS
 
-MOST_GROUPS = 16
 HEADER = """// Generated: {title}.
 #define LANES {lanes}  // of a team, which shares a vertex or an edge
 #define WIDTH {width}  // consecutive features that a lane loads at once
 #define BLOCK {block}  // threads of a block
 {coherent}constexpr int GROUPS = {groups};  // edge stages whose sources are tracked, at most
 typedef {edge_id} EdgeId;  // a position among the edges
-{includes}
+{extension}{includes}
 
 """
 END = """extern "C" __global__ void end_of_superstep(Run* run, Past* past)
-{
+{{
     if (run->over()) return;
-    end_or_pause(run, past);
+    {end}(run, past);
     settle_if_within(run);
-}
+}}
 """
 
 
@@ -59,16 +60,18 @@ def module_source(
     many_edges: bool,
     included: Mapping[str, str],
     coherent: bool = False,
+    extension: RunExtension,
 ) -> str:
     """Return the source of a module from those of its kernels.
 
     ``many_edges``: positions among the edges take 64 bits. ``coherent``: other multiprocessors write rows during a
-    kernel.
+    kernel. ``extension``: what the engine adds to runs.
     """
     head = HEADER.format(
         title=title, lanes=team.lanes, width=team.width, block=block,
         coherent="#define COHERENT  // rows are read past the caches of multiprocessors\n" if coherent else "",
         groups=MOST_GROUPS, edge_id="long long" if many_edges else "unsigned int",
+        extension=extension.declaration,
         includes="\n".join(f'#include "{name}"' for name in included),
     )  # fmt: skip
-    return head + "\n".join(kernels) + "\n" + END
+    return head + "\n".join(kernels) + "\n" + END.format(end=extension.end)

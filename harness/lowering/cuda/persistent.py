@@ -20,6 +20,7 @@ from harness.lowering.cuda.launches import Launch, named_apart, turned
 from harness.lowering.cuda.movement import Measuring
 from harness.lowering.cuda.plan import Combined
 from harness.lowering.cuda.ranges import Over
+from harness.lowering.cuda.run_extension import RunExtension
 
 LOCK = 32  # words between the two counts of a barrier (barrier.cuh)
 OVER = "run->over()"  # the loop tests it for all its steps
@@ -27,6 +28,7 @@ BOUNDS = {"first": "Id", "last": "Id"}
 OWN = {"bounds": "const Count*", "lock": "Arrivals*", "past": "Past*"}
 STRUCTURE = ("const EdgeId*", "const Id*")  # arrays that no step writes
 FRONTIER = "frontiers of this superstep"  # in the place of an array: what conditions read, and some steps count
+READS_FRONTIER = re.compile(r"run->sparse|\bsparse_\w+\(run")
 COUNTS_FRONTIER = re.compile(r"&run->frontier\[\d+\]\[\(?run->superstep\)? & 1\]")
 LOOP = """
     GlobalBarrier barrier(lock);
@@ -78,7 +80,7 @@ class Step:
     def touched(self) -> set[str]:
         """The arrays that the step reads or writes."""
         found = set(self.even.values()) - {*BOUNDS, "run"}
-        return found | {FRONTIER} if "run->sparse" in self._text or self.counts_frontier else found
+        return found | {FRONTIER} if READS_FRONTIER.search(self._text) or self.counts_frontier else found
 
     @property
     def written(self) -> set[str]:
@@ -110,18 +112,18 @@ class Step:
 
 
 def make_persistent(
-    draft: PlanDraft, name: str, blocks: int | None = None, *, at_once: int = 0, pauses: bool = False
+    draft: PlanDraft, name: str, blocks: int | None = None, *, at_once: int = 0
 ) -> None:  # fmt: skip
     """Replace the launches of a draft, and those that measure movement, by one kernel.
 
     ``blocks``: of its grid; None: as many as are resident. ``at_once``: the number of threads that must fit on a
-    multiprocessor, which limits the registers of each; 0: the compiler decides. ``pauses``: tracking may pause.
+    multiprocessor, which limits the registers of each; 0: the compiler decides.
     """
     measured, count, sides = draft.measuring(), len(draft.launches), len(draft.setting.sides)
     named = tuple(named_apart([*draft.launches, *measured.launches]))
     steps, behind = named[:count], count + len(measured.ahead)
     measuring = Measuring(named[count:behind], named[behind:], measured.buffers)
-    kernel = persistent_kernel(name, steps, sides, measuring, draft.ping_pong, at_once=at_once, pauses=pauses)
+    kernel = persistent_kernel(name, steps, sides, measuring, draft.ping_pong, draft.extension, at_once=at_once)
     draft.launches = []
     draft.add(kernel, Over.ALL_VERTICES, 1, tuple(sorted(turned(steps))))
     draft.combined = Combined(steps, measuring, blocks)
@@ -134,13 +136,14 @@ def lock_buffer(kernels: int = 1) -> CudaBuffer:
 
 
 def persistent_kernel(
-    name: str, launches: Sequence[Launch], sides: int, measuring: Measuring, ping_pong: Mapping[str, str], *,
-    at_once: int = 0, pauses: bool = False,
+    name: str, launches: Sequence[Launch], sides: int, measuring: Measuring, ping_pong: Mapping[str, str],
+    extension: RunExtension, *, at_once: int = 0,
 ) -> CudaKernel:  # fmt: skip
     """Return the kernel of a whole run whose supersteps are ``launches``.
 
-    ``measuring``: decides whether the run has settled. ``ping_pong``: the buffers that swap. The argument ``bounds``
-    has, for each side, two words for each launch, with the measuring launches last: first and last + 1 of its range.
+    ``measuring``: decides whether the run has settled. ``ping_pong``: the buffers that swap. ``extension``: what the
+    engine adds to runs. The argument ``bounds`` has, for each side, two words for each launch, with the measuring
+    launches last: first and last + 1 of its range.
     """
     steps, ahead, behind = _steps(launches, measuring, ping_pong)
     noted = [[step.statement, "barrier.wait();"] for step in ahead]
@@ -151,8 +154,8 @@ def persistent_kernel(
     types = _types(steps)
     listed = ", ".join(f"{kind} {name}" for name, kind in {**types, **OWN}.items())
     definitions = "\n".join({step.function.name: step.function.definition for step in steps}.values())
-    end = "end_or_pause" if pauses else "end_superstep"
-    loop = LOOP.format(end=end, sides=sides, length=2 * len(steps), body="\n".join(f"        {line}" for line in body))
+    indented = "\n".join(f"        {line}" for line in body)
+    loop = LOOP.format(end=extension.end, sides=sides, length=2 * len(steps), body=indented)
     start = START.replace("(BLOCK)", f"(BLOCK, {at_once} / BLOCK)") if at_once else START
     source = f"{definitions}\n{start}{name}({listed})\n{{{loop}}}\n"
     floats = max(step.launch.kernel.tile_floats for step in steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.loop import CudaRun, queue_ahead
 from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.residency import Residency, residency_of
+
+if TYPE_CHECKING:
+    from harness.lowering.cuda.run_extension import Observer
 
 
 @dataclass(frozen=True)
@@ -103,19 +106,11 @@ class PersistentExecutor(CudaExecutor):
         super().reset(inputs, state)
         if self.plan.combined:
             self._set_bounds()
-            self._all_on_the_device()
+            self.wait()
 
-    def begin_with(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
-        """Begin a run with few vertices, after :meth:`reset`."""
-        super().begin_with(stale, senders)
-        if self.plan.combined:
-            self._all_on_the_device()
-
-    def _all_on_the_device(self) -> None:
-        """Leave it to the device when tracking pauses: a persistent kernel contains the steps of both kinds."""
-        self.run_in_progress.observer = None
-        self.state.note(may_pause=1)
-        self.wait()
+    def observer(self, *, everything: bool) -> Observer | None:
+        """Return the host's part of the plan's extension; None if one kernel runs whole supersteps, on the device."""
+        return None if self.plan.combined else super().observer(everything=everything)
 
     def _set_bounds(self) -> None:
         """Set the bounds of the work of every step of the kernel that runs whole supersteps."""

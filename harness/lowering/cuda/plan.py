@@ -23,7 +23,7 @@ from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.movement import Measuring
 from harness.lowering.cuda.prefix import Prefix
 from harness.lowering.cuda.ranges import Bounds, WorkRanges
-from harness.lowering.cuda.tracking_policy import TrackingPolicy
+from harness.lowering.cuda.run_extension import RunExtension
 from harness.lowering.cuda.windows import Windows
 from harness.lowering.graph_store import GraphStore, Structure, Table
 from harness.lowering.kept_accumulators import KeptAccumulators
@@ -34,15 +34,12 @@ from harness.lowering.tracking import Tracking
 class Thresholds:
     """When a run changes how it works. Shares are of the edges.
 
-    ``dense``: share from which a frontier processes everything. ``rows``: share from which an edge update processes all
-    of them. ``rebuild``: share from which rebuilding kept sums is no more work than updating them. ``pulls``: a
-    pull rebuilds them, and kept extrema too.
+    ``dense``: share from which a frontier processes everything. ``rebuild``: share from which rebuilding kept sums is
+    no more work than updating them.
     """
 
     dense: float = 0.0
-    rows: float = 0.5
     rebuild: float = 0.0
-    pulls: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,8 +60,8 @@ class CudaPlan:
 
     ``schedule``: with every option filled in. ``fingerprint``: of the lowered program. ``groups``: the names of the
     stages of each kernel. ``launches``: of a superstep, in order. ``measuring``: launches that measure movement.
-    ``combined``: the work of a kernel that runs whole supersteps. ``tracking_policy``: when a change-driven run tracks
-    changes; None: always. ``place``: of the edge arrays. ``windows``: those of streamed ones.
+    ``combined``: the work of a kernel that runs whole supersteps. ``extension``: what the engine adds to runs.
+    ``place``: of the edge arrays. ``windows``: those of streamed ones.
     ``prefix``: the cached ones of mapped ones. ``advice``: to the driver, for managed ones. ``buffers``: sorted by
     name. ``templates``: the folder of the headers that ``source`` includes. ``threads``: of a block. Plans that compare
     equal run equally; ``program`` and ``tracking``, which have no equality, are determined by the other fields.
@@ -90,7 +87,7 @@ class CudaPlan:
     sides: tuple[Bounds, ...]
     many_edges: bool
     thresholds: Thresholds
-    tracking_policy: TrackingPolicy | None
+    extension: RunExtension
     accumulators: KeptAccumulators
     criterion: Criterion | None
     templates: Path

@@ -5,7 +5,8 @@
 
 typedef long long Count;
 
-struct Run {
+// What every run has; the base, which is generated, has the fields that an engine adds.
+struct Run : Extension {
     Count superstep;   // completed supersteps
     Count limit;       // requested supersteps
     Count first;       // supersteps before this call, whose records begin there
@@ -18,35 +19,17 @@ struct Run {
     Count within;      // this superstep's movement was measured and meets the program's criterion
     Count confirming;  // no source is active; accumulators are rebuilt to confirm it
 
-    Count untracked;  // remaining turns, including this one, with full propagation and without tracking
-    Count resuming;   // the turn after those: everything counts as dirty and active, and is tracked again
-    Count crowded;    // consecutive turns in which nearly everything moved
-    Count stretch;    // length in turns of the last stretch without tracking
-    Count found;      // edges of sources that moved, in this turn so far
-    Count movers;     // movers in this turn so far
-    Count usual;      // movers in the first of the untracked turns
-    Count entered;    // edges of sources that had moved in the turn before these
-    Count before;     // movers in the previous turn
-
     Count sides;       // 2: supersteps alternate the sides of a bipartite graph
     Count settles;     // the program ends when nothing moves
     Count rebuild;     // supersteps of a side between rebuilds of accumulators; 0: never
     Count dense_edges;  // a frontier with more edges than these uses full propagation
-    Count dense_rows;  // an edge update whose dirty rows have more edges than these updates all rows
     Count rebuild_edges;  // a frontier with at least these edges rebuilds accumulators, which costs no more; 0: never
-    Count may_pause;   // supersteps may run untracked; otherwise their kernels are not queued
-    Count untracked_edges;  // sources with these edges moved in a turn: nearly everything moves; 0: never untracked
-    Count reductions;  // a bit for every edge stage that reduces
-    Count at_once;     // of those, the ones whose sources moved in the same superstep
-    Count patience;    // turns in which nearly everything moves, before some run untracked
-    Count full[2];     // edges that an untracked superstep of each side visits
     Count always[2];   // edges that a superstep of each side always visits
     Count frontier[GROUPS][2];  // out-edges of the active sources of an edge stage: in even and odd supersteps
 
     // Supersteps are queued before it is known that a run has settled; the excess ones do nothing.
     __device__ bool over() const { return settled || superstep >= limit; }
     __device__ bool sparse(int group) const { return frontier[group][superstep & 1] <= dense_edges; }
-    __device__ bool sparse_rows(int group) const { return frontier[group][superstep & 1] <= dense_rows; }
 };
 
 // Sum the counts of all threads of the grid; every thread of a block calls this, once.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.lowering.cuda.plan import CudaPlan
+from harness.lowering.cuda.run_extension import RunStart
 from harness.lowering.cuda.run_state import RUN_FIELDS
 
 if TYPE_CHECKING:
@@ -18,20 +19,16 @@ if TYPE_CHECKING:
 def start_fields(plan: CudaPlan, graph: Graph, state: Mapping[str, NDArray[np.generic]]) -> dict[str, int]:
     """Return all fields of the state of a run from a cold start, or from a given ``state``."""
     thresholds, sides, edges = plan.thresholds, len(plan.sides), graph.num_edges
-    start = dict.fromkeys(RUN_FIELDS, 0)
+    start = dict.fromkeys((*plan.extension.names, *RUN_FIELDS), 0)
     start |= {"active": graph.num_vertices, "sides": sides}
     start |= {"settles": int(plan.program.control.settles), "rebuilding": 1}
     start["rebuild"] = plan.accumulators.rebuild_every(state)
     start["dense_edges"] = int(thresholds.dense * edges)
-    start["dense_rows"] = int(max(thresholds.dense, thresholds.rows) * edges)
-    rebuilt = int(thresholds.rebuild * edges / sides)
-    start["rebuild_edges"] = max(1, rebuilt) if thresholds.pulls else rebuilt if plan.accumulators.rebuild else 0
-    if plan.tracking_policy:
-        visited = _edges(plan, graph, 0), _edges(plan, graph, -1)
-        start |= plan.tracking_policy.start_fields(edges, visited, cold=not state)
+    start["rebuild_edges"] = int(thresholds.rebuild * edges / sides) if plan.accumulators.rebuild else 0
+    visited = _edges(plan, graph, 0), _edges(plan, graph, -1)
     if not plan.change_driven:
-        start |= {"always": _edges(plan, graph, 0), "always_odd": _edges(plan, graph, -1)}
-    return start
+        start |= dict(zip(("always", "always_odd"), visited, strict=True))
+    return {**start, **plan.extension.start_fields(RunStart(edges, sides, visited, cold=not state))}
 
 
 def _edges(plan: CudaPlan, graph: Graph, side: int) -> int:

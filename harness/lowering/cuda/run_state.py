@@ -2,63 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.lowering.cuda.modules import MOST_GROUPS
-
+MOST_GROUPS = 16  # edge stages whose sources are tracked
 RUN_FIELDS = (
     "superstep", "limit", "first", "settled", "active", "moved", "edges", "dense", "rebuilding", "within",
     "confirming",
-    "untracked", "resuming", "crowded", "stretch", "found", "movers", "usual", "entered", "before",
-    "sides", "settles", "rebuild", "dense_edges", "dense_rows", "rebuild_edges",
-    "may_pause", "untracked_edges", "reductions", "at_once", "patience", "full", "full_odd", "always", "always_odd",
+    "sides", "settles", "rebuild", "dense_edges", "rebuild_edges", "always", "always_odd",
 )  # fmt: skip
-FIELD = {name: place for place, name in enumerate(RUN_FIELDS)}
 
 
 @dataclass(frozen=True)
 class Look:
-    """A copy of the state in transfer to the host."""
+    """A copy of the state in transfer to the host. ``names``: of its fields."""
 
+    names: Sequence[str]
     host: NDArray[np.int64]
     arrived: Any  # a CuPy event
 
     def fields(self) -> dict[str, int]:
         """Return all fields; wait for the copy."""
         self.arrived.synchronize()
-        return dict(zip(RUN_FIELDS, map(int, self.host), strict=False))
+        return dict(zip(self.names, map(int, self.host), strict=False))
 
 
 class RunState:
-    """``array`` on the current device, int64: the fields in the order of ``RUN_FIELDS``, then the number of edges that
-    leave the active sources of every edge stage, ``[MOST_GROUPS, 2]``.
+    """``array`` on the current device, int64: the fields in the order of ``names``, then the number of edges that leave
+    the active sources of every edge stage, ``[MOST_GROUPS, 2]``.
+
+    ``names``: the fields that the engine adds, then RUN_FIELDS. ``added``: the former.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, added: Sequence[str] = ()) -> None:
         import cupy
 
-        self.array = cupy.zeros(len(RUN_FIELDS) + 2 * MOST_GROUPS, np.int64)
+        self.names = (*added, *RUN_FIELDS)
+        self.place = {name: place for place, name in enumerate(self.names)}
+        self.array = cupy.zeros(len(self.names) + 2 * MOST_GROUPS, np.int64)
 
     def set(self, frontier: NDArray[np.int64], **fields: int) -> None:
         """Set some fields, and the frontiers (``[MOST_GROUPS, 2]``), at once."""
         values = self.array.get()
         for name, value in fields.items():
-            values[FIELD[name]] = value
-        values[len(RUN_FIELDS) :] = frontier.reshape(-1)
+            values[self.place[name]] = value
+        values[len(self.names) :] = frontier.reshape(-1)
         self.array.set(values)
 
     def note(self, **fields: int) -> None:
         """Set fields in the order of the current stream."""
         for name, value in fields.items():
-            self.array[FIELD[name]] = value
+            self.array[self.place[name]] = value
 
     def fields(self) -> dict[str, int]:
         """Return all fields after the work queued on the current stream."""
-        return dict(zip(RUN_FIELDS, map(int, self.array.get()), strict=False))
+        return dict(zip(self.names, map(int, self.array.get()), strict=False))
 
     def look(self) -> Look:
         """Queue a copy to the host on the current stream."""
@@ -69,4 +71,4 @@ class RunState:
         self.array.get(out=host, blocking=False)
         arrived = cupy.cuda.Event(disable_timing=True)
         arrived.record()
-        return Look(host, arrived)
+        return Look(self.names, host, arrived)

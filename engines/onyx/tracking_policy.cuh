@@ -1,4 +1,4 @@
-// Change tracking pauses while nearly everything moves.
+// Change tracking pauses while nearly everything moves. The fields that this adds to a run: cuda_tracking_policy.py.
 #pragma once
 
 #include "run.cuh"
@@ -34,10 +34,15 @@ __device__ inline void end_turn(Run* run)
     run->found = run->movers = 0;
 }
 
+// Return whether an edge update processes only its dirty rows, since these have few edges.
+__device__ inline bool sparse_rows(const Run* run, int group)
+{
+    return run->frontier[group][run->superstep & 1] <= run->dense_rows;
+}
+
 // End a superstep that may have been untracked.
 __device__ inline void end_or_pause(Run* run, Past* past)
 {
-    if (run->untracked_edges == 0) return end_superstep(run, past);
     if (run->untracked) {
         run->edges += run->full[run->superstep % run->sides];
         run->dense += 1;
