@@ -11,15 +11,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engines.onyx.cuda_kernels import OVER
 from engines.onyx.cuda_pull import PullKernels
+from harness.api.cuda import CHANGING, NEVER, OVER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from engines.onyx.cuda_push import PushKernels
     from harness.api import FoldGroup
-    from harness.api.cuda import CudaKernelBuilder
+    from harness.api.cuda import Condition, CudaKernelBuilder
 
 
 class RebuildingPulls(PullKernels):
@@ -33,15 +33,15 @@ class RebuildingPulls(PullKernels):
         super().__init__(pushes.setting, pushes.choices)
         self.pushes, self.either = pushes, either
         self.tracking = replace(pushes.tracking, change_driven=False)
-        self.idle = ""
+        self.idle = NEVER
 
     @property
     def rounds(self) -> int:
         """0: an owner's vertices are a grid apart."""
         return 0
 
-    def _unless(self, group: FoldGroup, *, dirty_only: bool) -> str:
-        return f"{OVER} || !run->rebuilding"
+    def _unless(self, group: FoldGroup, *, dirty_only: bool) -> Condition:
+        return OVER | CHANGING
 
     def _gathering(
         self, kernel: str, group: FoldGroup, mapped: tuple[str, str], across: str, doubled: tuple[str, ...],

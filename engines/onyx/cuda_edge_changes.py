@@ -83,6 +83,7 @@ class EdgeChanges:
         builder = self.kernels.builder(f"mark_{self.name}", template, signature)
         builder.argument(f"active_{self.name}", "flag")
         builder.argument(self.dirty, "flag")
+        builder.reads_frontier = bool(mark)
         self.kernels.note_sent(builder, self.group)
         return builder.finish()
 
@@ -96,7 +97,7 @@ class EdgeChanges:
         builder = self.kernels.builder(f"count_{self.name}", template, signature)
         builder.argument(self.dirty, "flag")
         builder.argument(f"next_{self.dirty}", "flag")
-        edges = builder.counter("edges", f"&run->frontier[{self.number}][run->superstep & 1]")
+        edges = builder.frontier_counter("edges", self.number)
         for value in self.tracking.of_graph(self.group):
             flag = builder.argument(f"changed_{value}", "flag")
             one = "blockIdx.x == 0 && threadIdx.x == 0"
@@ -126,6 +127,7 @@ class EdgeChanges:
         wanted = templates.flagged(self.dirty, "dense")
         listed = f"[&](Id u, EdgeId) {{ return dense || {self.dirty}[u]; }}" if tiles else ""
         builder = self._edges(self.name, self.kernels.depth_of_update(self.stage), wanted, listed, tiles=tiles)
+        builder.reads_frontier = True
         builder.root.line(f"const bool dense = !sparse_rows(run, {self.number});")
         builder.comment("visit", self.stage)
         value = constants_by_source(self.kernels.program, self.stage.value)
@@ -164,6 +166,7 @@ class EdgeChanges:
         builder = self._edges(f"commit_{self.name}", 1, wanted, listed, tiles=tiles, either=True)
         builder.argument(flips, "counts")
         builder.argument(far, "flag")
+        builder.reads_frontier = True
         builder.root.line(f"if (!sparse_rows(run, {self.number})) {{")
         builder.root.line(f"    if (blockIdx.x == 0 && threadIdx.x == 0) ++{flips}[0];")
         builder.root.line("    return;")

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engines.onyx.cuda_kernels import OVER
 from engines.onyx.cuda_pull import segments_builder
 from harness.api import EdgeUpdate, Program, read, reads, substitute, unfolded
+from harness.api.cuda import OVER, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from engines.onyx.cuda_kernels import Kernels
     from harness.api import EdgeReduce, Expression, FoldGroup
-    from harness.api.cuda import CudaKernel, CudaKernelBuilder, Value
+    from harness.api.cuda import Condition, CudaKernel, CudaKernelBuilder, Value
 
-FIRST_ALONE = f"{OVER} || run->superstep"  # a kernel that does nothing after the first superstep
-FIRST_OF_STRETCH = f"{OVER} || run->untracked != run->stretch"  # or the first untracked one
+FIRST_ALONE = OVER | when("run->superstep")  # a kernel that does nothing after the first superstep
+FIRST_OF_STRETCH = OVER | when("run->untracked != run->stretch")  # or the first untracked one
 AT_ONCE = 1024  # threads, of 64 registers each: with fewer threads belief propagation takes a tenth longer
 NEW = "new"  # the space of the values that an update has just computed
 
@@ -108,7 +108,7 @@ def _counts(stage: EdgeReduce) -> bool:
     return stage.reducer == "sum" and message.op == "where" and message.args[2].attribute == 0.0
 
 
-def reduces_alone(kernels: Kernels) -> str:
+def reduces_alone(kernels: Kernels) -> Condition:
     """Return the condition under which kernels that only reduce do nothing, because a fused pass has already
     reduced."""
     if not kernels.fused_next_superstep:

@@ -12,24 +12,28 @@ from engines.onyx import cuda_templates as templates
 from engines.onyx.resolve import sums_matrices
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, Stage, reads
 from harness.api.cuda import (
+    NEVER,
+    OVER,
     CudaKernelBuilder,
     PanelLayout,
     VertexReduce,
     combine_threads,
     cuda_write_back,
+    dense,
     reduce_at_named,
+    sparse,
     summand,
+    when,
 )
 
 if TYPE_CHECKING:
     from engines.onyx.policy import Policy
     from harness.api import Expression
-    from harness.api.cuda import CudaKernel, CudaSetting, Value
+    from harness.api.cuda import Condition, CudaKernel, CudaSetting, Value
 
 LINE = 32  # floats of a cache line
 EVERY = "Every()"
 RANGE = templates.RANGE
-OVER = "run->over()"
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class Kernels:
         self.untracked, self.pauses = untracked, choices.pauses and not untracked
         self.tracking = replace(setting.tracking, change_driven=False) if untracked else setting.tracking
         self.fused_next_superstep = None if self.tracking.change_driven else choices.fused_next_superstep
-        self.idle = "!run->untracked" if untracked else "run->untracked" if self.pauses else ""
+        self.idle = when("!run->untracked") if untracked else when("run->untracked") if self.pauses else NEVER
         self.resuming = "bool(run->resuming)" if choices.pauses else "false"
         self.pipeline, self.tiles = choices.pipeline, choices.tiles
         # Kernels with matrices or with features in a loop would spill, and pushes follow edges of single vertices.
@@ -88,7 +92,7 @@ class Kernels:
         return CudaKernelBuilder(
             f"{name}_untracked" if self.untracked else name, self.program, layout, setting.team, template, signature,
             feature_aware=setting.feature_aware, hoisted=hoisted, flipped=setting.flipped,
-            idle="" if either else self.idle,
+            idle=NEVER if either else self.idle,
         )  # fmt: skip
 
     def depth(self, group: FoldGroup) -> int:
@@ -177,7 +181,7 @@ class Kernels:
         return builder.finish()
 
     def clear(
-        self, stage: EdgeReduce | VertexReduce, *, array: str = "vertex", run: int = 0, unless: str = OVER,
+        self, stage: EdgeReduce | VertexReduce, *, array: str = "vertex", run: int = 0, unless: Condition = OVER,
         dense: str = "", either: bool = False,
     ) -> CudaKernel:  # fmt: skip
         """Build the kernel that sets an accumulator in memory to the reducer's identity.
@@ -245,12 +249,14 @@ class Kernels:
             builder.bind("reverse", "fetch", "reverse[e]", f"{order}_")
             builder.bind("sent_reverse", "fetch", "reverse[e]", f"sent_{sent_to}_")
 
-    def unless(self, group: FoldGroup, *, tiles: bool) -> str:
+    def unless(self, group: FoldGroup, *, tiles: bool) -> Condition:
         """Return the condition under which a kernel over single rows, or over ``tiles``, does nothing.
 
         If the schedule balances edges, the one runs if few edges are to be followed, and the other if many are.
         """
-        return f"{OVER} || {'' if tiles else '!'}run->sparse({self.number(group)})" if self.tiles else OVER
+        if not self.tiles:
+            return OVER
+        return OVER | (sparse if tiles else dense)(self.number(group))
 
     def count_edge(self, builder: CudaKernelBuilder, values: int, block: str) -> None:
         """Count the messages, or new values, of one edge."""

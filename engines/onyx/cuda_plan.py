@@ -19,7 +19,19 @@ from engines.onyx.cuda_tracking_policy import tracked_runs
 from engines.onyx.policy import DEFAULT, Policy, teams_of_vertex
 from engines.onyx.resolve import directed, not_adaptive, resolve, sums_matrices
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven
-from harness.api.cuda import LoweredProgram, Over, PlanDraft, VertexReduce, made_at_sources, refusal, table, work
+from harness.api.cuda import (
+    CHANGING,
+    OVER,
+    LoweredProgram,
+    Over,
+    PlanDraft,
+    VertexReduce,
+    made_at_sources,
+    refusal,
+    sparse,
+    table,
+    work,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -155,13 +167,13 @@ class OnyxPlanner:
         either = self.choices.pauses and not self.tracking.edges(group)  # nothing stores what edges have sent
         if either and kernels.untracked:
             return
-        rebuilding = " || !run->rebuilding" if tracked else ""
+        unless = OVER | CHANGING if tracked else OVER
         most: Literal["some"] | None = "some" if either else None  # they usually process all edges
         if self.choices.adaptive:
             self._plan_owners(RebuildingPulls(kernels, either=either), group, ())
         else:
             for stage in group.edge_stages:
-                cleared = kernels.clear(stage, unless=f"run->over(){rebuilding}", either=either)
+                cleared = kernels.clear(stage, unless=unless, either=either)
                 self.draft.add(cleared, Over.VERTICES, most=most)
             self.draft.add(kernels.scatter(group, either=either), over, lanes, most=most)
         if tracked:
@@ -169,7 +181,7 @@ class OnyxPlanner:
             for stage in summed:
                 stride = self.layout.stride(stage.message.shape)
                 self.draft.own(work(f"change_{stage.into}", self.facts.num_vertices * stride))
-                self.draft.add(kernels.clear(stage, array="change", unless=f"run->over(){rebuilding}"), Over.VERTICES)
+                self.draft.add(kernels.clear(stage, array="change", unless=unless), Over.VERTICES)
             self.draft.add(kernels.changes(group, self.messages, tiles=False), Over.SOURCES, 1)
             if kernels.tiles:
                 self.draft.add(kernels.changes(group, self.messages, tiles=True), over, lanes)
@@ -183,7 +195,7 @@ class OnyxPlanner:
         run, dense, tracked = self._run_of_team(), "", kernels.tracking.change_driven
         unless = reduces_alone(kernels)
         if tracked:
-            unless += f" || run->sparse({kernels.number(group)})"
+            unless |= sparse(kernels.number(group))
             dense = f"dirty_{self.tracking.name(group)}"
             self._plan_marks(kernels, group)
         within = run if kernels.abreast(group.edge_stages) == 1 else 0

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engines.onyx import cuda_templates as templates
-from engines.onyx.cuda_kernels import OVER, Kernels
+from engines.onyx.cuda_kernels import Kernels
 from harness.api import reads
-from harness.api.cuda import Visits, cuda_write_back
+from harness.api.cuda import OVER, Visits, cuda_write_back, dense, sparse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from harness.api import EdgeReduce, FoldGroup, Stage
-    from harness.api.cuda import CudaKernel, CudaKernelBuilder
+    from harness.api.cuda import Condition, CudaKernel, CudaKernelBuilder
 
 OPERATION = {"sum": "Add", "min": "Min", "max": "Max"}
 OWNERS = {"middle": "teams", "hubs": "block"}  # of the vertices of a list
@@ -50,7 +50,7 @@ class PullKernels(Kernels):
         """Return the vertices into which a gather recomputes: dirty ones, or all if a graph value may have changed."""
         if not self.tracking.change_driven or self.tracking.of_graph(group):
             return Visits()
-        return Visits(f"dirty_{self.tracking.name(group)}", every=f"!run->sparse({self.number(group)})")
+        return Visits(f"dirty_{self.tracking.name(group)}", every=dense(self.number(group)))
 
     @property
     def rounds(self) -> int:
@@ -79,8 +79,8 @@ class PullKernels(Kernels):
         depth = min(self.depth(group), edges)
         return -(-edges // -(-edges // depth)) if self.choices.small_degrees else depth  # rounds of equal length
 
-    def _unless(self, group: FoldGroup, *, dirty_only: bool) -> str:
-        return f"{OVER} || !run->sparse({self.number(group)})" if dirty_only else OVER
+    def _unless(self, group: FoldGroup, *, dirty_only: bool) -> Condition:
+        return OVER | dense(self.number(group)) if dirty_only else OVER
 
     def _gathering(
         self, kernel: str, group: FoldGroup, mapped: tuple[str, str], across: str, doubled: tuple[str, ...],
@@ -98,7 +98,7 @@ class PullKernels(Kernels):
         signature = [*more, ("in_offsets", "offsets"), ("in_neighbours", "ids"), *templates.RANGE, *flags]
         builder = self.builder(kernel, template, signature, ("start",))
         if flags:
-            builder.root.line(f"const bool dense = !run->sparse({self.number(group)});")
+            builder.root.line(f"const bool dense = !{builder.sparse(self.number(group))};")
             builder.blocks["finish"].line(f"if (team.leads()) dirty_{name}[v] = false;")
             visited = builder.counter("visited", "&run->edges")
             edges = f"{len(group.edge_stages)} * Count(in_offsets[v + 1] - in_offsets[v])"
@@ -133,7 +133,7 @@ class PullKernels(Kernels):
         for step in group.vertex_steps:
             builder.comment("finish", step)
 
-    def segments(self, group: FoldGroup, run: int, *, unless: str = OVER) -> CudaKernel:
+    def segments(self, group: FoldGroup, run: int, *, unless: Condition = OVER) -> CudaKernel:
         """Build the kernel whose teams process runs of in-edges, and keep the sum of the present row in registers."""
         name, panel = self.tracking.name(group), self.choices.panel
         builder = segments_builder(self, name, group.edge_stages, run, self.depth(group), panel)
@@ -148,7 +148,7 @@ class PullKernels(Kernels):
         edges = f"Count(last - first) * {len(group.edge_stages)}"
         one = "blockIdx.x == 0 && threadIdx.x == 0" + (" && panel == 0" if panel else "")
         builder.root.line(f"if ({one}) run->edges += {edges};")
-        return builder.finish(unless=f"{OVER} || run->sparse({self.number(group)})")
+        return builder.finish(unless=OVER | sparse(self.number(group)))
 
     def mark(self, group: FoldGroup) -> CudaKernel:
         """Build the kernel that marks the destinations of active sources, and stores what these have sent."""
@@ -159,9 +159,10 @@ class PullKernels(Kernels):
         builder = self.builder(f"mark_{name}", template, signature)
         builder.argument(names["active"], "flag")
         builder.argument(names["dirty"], "flag")
+        builder.reads_frontier = True
         builder.counter("followed", "&run->edges")
         self.note_sent(builder, group)
-        return builder.finish(visits=Visits(names["active"], never=f"!run->sparse({names['number']})", alone=False))
+        return builder.finish(visits=Visits(names["active"], never=dense(self.number(group)), alone=False))
 
     def commit(self, group: FoldGroup, doubled: tuple[str, ...]) -> CudaKernel:
         """Copy fresh rows from the second buffer, or swap the buffers if it holds everything."""
@@ -173,6 +174,7 @@ class PullKernels(Kernels):
         for count in flips:
             builder.argument(count, "counts")
         builder.argument(names["fresh"], "flag")
+        builder.reads_frontier = True
         builder.bind("next", "vertex", "v", "next_vertex_")
         for written in doubled:
             node = builder.reading("next", written)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engines.onyx import cuda_templates as templates
-from engines.onyx.cuda_kernels import EVERY, OVER, Kernels
+from engines.onyx.cuda_kernels import EVERY, Kernels
 from engines.onyx.cuda_sent_edges import SentEdges
-from harness.api.cuda import Visits, collect_change
+from harness.api.cuda import CHANGING, OVER, REBUILDING, Visits, collect_change
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ class PushKernels(Kernels):
         counted = f"run->edges += {len(group.edge_stages)} * Count({edges});"
         tracked = " && !run->untracked" if either else ""
         builder.root.line(f"if (blockIdx.x == 0 && threadIdx.x == 0{tracked}) {counted}")
-        return builder.finish(unless=f"{OVER} || !run->rebuilding")
+        return builder.finish(unless=OVER | CHANGING)
 
     def changes(self, group: FoldGroup, messages: Mapping[str, Expression], *, tiles: bool) -> CudaKernel:
         """Build the kernel in which active sources send their changes into kept accumulators.
@@ -63,7 +63,7 @@ class PushKernels(Kernels):
         self.count_edge(builder, len(group.edge_stages), "visit")
         active, rows, _ = self.sent_edges.flags(group)
         visits = Visits(active[0]) if active and not rows else Visits()
-        return builder.finish(unless=f"{self.unless(group, tiles=tiles)} || run->rebuilding", visits=visits)
+        return builder.finish(unless=self.unless(group, tiles=tiles) | REBUILDING, visits=visits)
 
     def sums_changes(self, stage: EdgeReduce) -> bool:
         """Return whether changes are summed separately from the accumulator of a reduction, which would round them."""
@@ -77,7 +77,7 @@ class PushKernels(Kernels):
         signature = [*templates.RANGE, *((flag, "flag") for flag in flags[:1])]
         builder = self.builder(f"collect_{stage.into}", template, signature)
         collect_change(builder, stage, "vertex")
-        return builder.finish(unless=f"{OVER} || run->rebuilding")
+        return builder.finish(unless=OVER | REBUILDING)
 
     def sent(self, group: FoldGroup) -> CudaKernel:
         """Build the kernel that stores what active sources have sent, or all sources if everything was sent."""

@@ -16,7 +16,8 @@ from harness.lowering.cuda.cached_edges import Prefixed
 from harness.lowering.cuda.calls import Call, Replay
 from harness.lowering.cuda.change_sums import collect_change, collect_kernel
 from harness.lowering.cuda.code import Value
-from harness.lowering.cuda.device_functions import NEVER, START, Function, arrays_of
+from harness.lowering.cuda.conditions import CHANGING, NEVER, OVER, REBUILDING, Condition, dense, sparse, when
+from harness.lowering.cuda.device_functions import Function
 from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.draft import PlanDraft, refusal
 from harness.lowering.cuda.edge_places import Replayer
@@ -27,6 +28,7 @@ from harness.lowering.cuda.launches import Launch, named_apart, turned
 from harness.lowering.cuda.layout import DeviceLayout, PanelLayout, TeamShape
 from harness.lowering.cuda.loop import CudaRun, Loop, queue_ahead
 from harness.lowering.cuda.named_vertices import reduce_at_named
+from harness.lowering.cuda.parameters import Parameter, joined
 from harness.lowering.cuda.persistent import lock_buffer, make_persistent
 from harness.lowering.cuda.persistent_executor import PersistentExecutor, PersistentLoop
 from harness.lowering.cuda.plan import CudaPlan, Thresholds
@@ -48,14 +50,17 @@ from harness.lowering.summands import summand
 from harness.lowering.tracking import Tracking, composed_writes, live_after
 
 __all__ = [
+    "CHANGING",
     "CUDA",
     "IDENTITY",
     "NEVER",
+    "OVER",
     "PROPAGATED_SHARE",
-    "START",
+    "REBUILDING",
     "TEST_EVERY",
     "Bounds",
     "Call",
+    "Condition",
     "CudaBuffer",
     "CudaEngine",
     "CudaExecutor",
@@ -76,6 +81,7 @@ __all__ = [
     "LoweredProgram",
     "Over",
     "PanelLayout",
+    "Parameter",
     "PersistentExecutor",
     "PersistentLoop",
     "Pieces",
@@ -101,7 +107,6 @@ __all__ = [
     "Windows",
     "aligned",
     "architecture",
-    "arrays_of",
     "blocks_of_multiprocessor",
     "by_side",
     "collect_change",
@@ -111,9 +116,11 @@ __all__ = [
     "composed_writes",
     "constants_by_source",
     "cuda_write_back",
+    "dense",
     "flips_of",
     "frontier",
     "integer_ranges",
+    "joined",
     "live_after",
     "lock_buffer",
     "made_at_sources",
@@ -129,6 +136,7 @@ __all__ = [
     "refusal",
     "registers_of",
     "require_memory",
+    "sparse",
     "steps_folded",
     "store_sent",
     "summand",
@@ -137,6 +145,7 @@ __all__ = [
     "thread_setting",
     "turned",
     "unstreamable",
+    "when",
     "windows",
     "work",
 ]  # fmt: skip

@@ -22,6 +22,7 @@ from harness.lowering.cuda import memory_model
 from harness.lowering.cuda.calls import Call
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch
+from harness.lowering.cuda.parameters import Parameter
 from harness.lowering.cuda.ranges import Over
 from harness.lowering.cuda.thread_planner import ThreadPlanner
 from harness.lowering.graph_store import GraphStore
@@ -261,9 +262,7 @@ def test_a_sample_tells_of_the_whole(name, options, monkeypatch):
 @pytest.mark.parametrize("whole", [False, True])
 def test_blocks_that_list_work_are_run_though_they_are_not_counted(parameters, rest, array, whole):
     """The results of a sampled kernel are unknown, but for vertices that nothing reaches."""
-    listed = ", ".join(f"{kind} {name}" for name, kind in parameters.items())
-    source = f'extern "C" __global__ void __launch_bounds__(BLOCK) visit({listed})\n{{}}\n'
-    kernel = CudaKernel("visit", source, tuple(parameters), 0)
+    kernel = CudaKernel("visit", tuple(Parameter(name, kind) for name, kind in parameters.items()))
     arguments = {name: np.arange(8.0, dtype=np.float32) for name in parameters}
     given = {}
 

@@ -14,15 +14,18 @@ from engines.onyx.schedule import OnyxSchedule
 from harness.algorithms.pagerank import PageRank
 from harness.contract import No
 from harness.device.compilation import compiled
+from harness.language import K
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.modules import headers
 from harness.lowering.cuda.movement import Measuring
+from harness.lowering.cuda.parameters import Parameter
 from harness.lowering.cuda.persistent import _buffers, persistent_kernel
 from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.ranges import Over
 from harness.lowering.cuda.run_extension import RunExtension
 from tests.engines.cuda_modules import problem
+from tests.engines.programs import edges_and_loops, traced
 
 WAYS = {
     "pull edges": {"balance": "edge"},
@@ -125,7 +128,12 @@ def test_a_kernel_takes_the_shared_memory_of_its_largest_step():
 
 def test_steps_find_the_buffers_that_earlier_ones_have_swapped():
     def launch(*swaps):
-        return Launch(CudaKernel("step", "", ("run", "x", "next_x", "y"), 0), Over.VERTICES, 1.0, swaps)
+        return Launch(
+            CudaKernel("step", tuple(Parameter(name, "float*") for name in ("run", "x", "next_x", "y"))),
+            Over.VERTICES,
+            1.0,
+            swaps,
+        )
 
     pairs = {"x": "next_x", "next_x": "x", "y": "next_y"}
     launches = [launch(), launch("x"), launch("y"), launch("x"), launch()]
@@ -133,6 +141,22 @@ def test_steps_find_the_buffers_that_earlier_ones_have_swapped():
     plain, swapped = ["x", "next_x"], ["next_x", "x"]
     assert places[0] == [[*plain, "y"], [*plain, "y"], [*swapped, "y"], [*swapped, "next_y"], [*plain, "next_y"]]
     assert places[1] == [[*plain, "next_y"], [*plain, "next_y"], [*swapped, "next_y"], [*swapped, "y"], [*plain, "y"]]
+
+
+def accented(p, self):
+    p.vertex("größe", K, start=1.0)
+    p.over_edges(into="süm", reduce="sum")(lambda src: src.größe)
+    p.over_vertices(lambda v: {"größe": 0.5 * v.süm})
+    p.repeat(3)
+    p.output("größe", bound=1e-5)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the CUDA compiler is installed on Linux only")
+def test_steps_take_arrays_whose_names_are_not_ascii():
+    engine = OnyxCudaEngine(OnyxSchedule(persistent=True, **WAYS["pull"]))
+    plan = engine.plan(traced(accented, "accented"), edges_and_loops().facts, 4)
+    assert "vertex_größe" in {buffer.name for buffer in plan.buffers}
+    assert "supersteps" in compiled(plan.source, headers(plan.templates), "sm_90").resources()
 
 
 def signature(source):
@@ -158,7 +182,7 @@ def test_a_step_that_counts_a_frontier_is_behind_a_barrier():
     assert None in conditions[:at]
     before = max(number for number in range(at) if conditions[number] is None)
     unless = {launch.kernel.name: launch.kernel.unless for launch in plan.combined.steps}
-    assert not any("sparse" in unless[name] for part in calls[before + 1 : at + 1] for name in part)
+    assert not any(unless[name].frontier for part in calls[before + 1 : at + 1] for name in part)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the CUDA compiler is installed on Linux only")

@@ -16,12 +16,13 @@ from harness.lowering.cuda.buffers import CudaBuffer, exchanged
 from harness.lowering.cuda.calls import Call
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch, named_apart, turned
+from harness.lowering.cuda.parameters import Parameter
 from harness.lowering.cuda.ranges import Over, WorkRanges, by_side
 from harness.lowering.cuda.windows import ALIGNED_EDGES, SLACK, Windows, aligned
 
 
 def kernel(name="step", arguments=("run",), source="a"):
-    return CudaKernel(name, source, arguments, 0)
+    return CudaKernel(name, tuple(Parameter(argument, "Id*") for argument in arguments), source)
 
 
 def launch(over=Over.VERTICES, lanes=1.0, **fields):
@@ -65,15 +66,11 @@ def test_arrays_that_swap_twice_are_where_they_were():
 
 def test_different_kernels_get_different_names_and_equal_ones_keep_theirs():
     given = [("a", "1"), ("a", "2"), ("b", "3"), ("a", "1"), ("a", "4"), ("a_2", "5"), ("a", "2")]
-    sources = [f'extern "C" __global__ void {name}(Run* run) {{ {body}; }}' for name, body in given]
-    launches = [
-        replace(launch(), kernel=kernel(name, source=source))
-        for (name, _), source in zip(given, sources, strict=True)
-    ]  # fmt: skip
+    launches = [replace(launch(), kernel=kernel(name, source=f"    {body};\n")) for name, body in given]
     found = named_apart(launches)
     assert [one.kernel.name for one in found] == ["a", "a_2", "b", "a", "a_3", "a_2_2", "a_2"]
     assert len({(one.kernel.name, one.kernel.source) for one in found}) == 5
-    assert all(f"void {one.kernel.name}(" in one.kernel.source for one in found)
+    assert all(f" {one.kernel.name}(" in one.kernel.source for one in found)
     assert found[0] is launches[0]
 
 

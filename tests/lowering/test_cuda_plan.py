@@ -19,6 +19,7 @@ from harness.lowering.buffers import Holds
 from harness.lowering.cuda.buffers import work
 from harness.lowering.cuda.draft import PlanDraft
 from harness.lowering.cuda.kernels import CudaKernel
+from harness.lowering.cuda.parameters import Parameter
 from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.ranges import Over
 from harness.lowering.cuda.thread_planner import thread_setting
@@ -130,7 +131,10 @@ def drafted():
 
 def test_a_kernel_only_takes_buffers_of_the_plan():
     draft = drafted()
-    draft.add(CudaKernel("lost", "", ("run", "vertex_rank", "nowhere"), 0), Over.VERTICES)
+    draft.add(
+        CudaKernel("lost", tuple(Parameter(name, "float*") for name in ("run", "vertex_rank", "nowhere"))),
+        Over.VERTICES,
+    )
     with pytest.raises(ValueError, match=r"kernels take arrays that the plan does not describe: \['nowhere'\]"):
         draft.finish(None, Path())
 

@@ -13,7 +13,11 @@ from engines.outofmemory.emogi.cuda_walks import count_template, walk_template
 from engines.outofmemory.emogi.resolve import resolve
 from harness.api import EdgeReduce, No, change_driven, mutable, reads
 from harness.api.cuda import (
+    CHANGING,
     IDENTITY,
+    NEVER,
+    OVER,
+    REBUILDING,
     KeptAccumulators,
     LoweredProgram,
     Over,
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
 
     from engines.outofmemory.schedules import EmogiSchedule
     from harness.api import DeviceFacts, FoldGroup, GraphFacts, Program
-    from harness.api.cuda import CudaKernel, CudaKernelBuilder, CudaPlan, CudaSetting, Delta
+    from harness.api.cuda import Condition, CudaKernel, CudaKernelBuilder, CudaPlan, CudaSetting, Delta
 
 FOLDER = Path(__file__).parent
 # If nearly all sources are active, whole messages read no more edges than changes, and rounding errors do not add up.
@@ -76,7 +80,6 @@ EVERYONE = """
         @visit
     }
 """
-REBUILDING, PROPAGATING = "run->over() || !run->rebuilding", "run->over() || run->rebuilding"  # when to do nothing
 
 
 def plan(
@@ -176,15 +179,15 @@ class EmogiPlanner(ThreadPlanner):
         else:
             stride = self.layout.stride(stage.message.shape)
             self.draft.own(work(f"change_{stage.into}", self.setting.facts.num_vertices * stride))
-            self.draft.add(self.clear_kernel(stage, unless=REBUILDING), Over.VERTICES, 1)
+            self.draft.add(self.clear_kernel(stage, unless=OVER | CHANGING), Over.VERTICES, 1)
             self.draft.add(self.everyone_kernel(stage), Over.ALL_VERTICES, 1)
-            self._traverse(stage, changes=False, unless=REBUILDING)
-            self._traverse(stage, changes=True, unless=PROPAGATING)
-            self.draft.add(self.clear_kernel(stage, array="change", unless=REBUILDING), Over.VERTICES, 1)
-            self.draft.add(collect_kernel(self.setting, stage, PROPAGATING), Over.VERTICES, 1)
+            self._traverse(stage, changes=False, unless=OVER | CHANGING)
+            self._traverse(stage, changes=True, unless=OVER | REBUILDING)
+            self.draft.add(self.clear_kernel(stage, array="change", unless=OVER | CHANGING), Over.VERTICES, 1)
+            self.draft.add(collect_kernel(self.setting, stage, OVER | REBUILDING), Over.VERTICES, 1)
         self.draft.add(self.sent_kernel(group), Over.SOURCES, 1)
 
-    def _traverse(self, stage: EdgeReduce, *, changes: bool, unless: str = "run->over()") -> None:
+    def _traverse(self, stage: EdgeReduce, *, changes: bool, unless: Condition = OVER) -> None:
         """Add the launches that list active vertices, read their edges, and count the requests."""
         over, listing = Over.SOURCES, self.listing and self.tracking.change_driven
         if listing:
@@ -195,7 +198,7 @@ class EmogiPlanner(ThreadPlanner):
             template = LIST.format(wanted=f"{flag}[v] || run->rebuilding")
             self.draft.add(self.builder(f"list_{stage.name}", template, signature).finish(unless=unless), over, 1)
         flags = f"active_{stage.name}" if self.tracking.change_driven and not listing else ""
-        visits = Visits(flags, every="run->rebuilding" if flags else "")
+        visits = Visits(flags, every=REBUILDING if flags else NEVER)
         kernel = self.push_kernel(stage, listing, changes=changes).finish(unless=unless, visits=visits)
         self.draft.add(kernel, over, LANES[self.access])
         if self.schedule.counters:
@@ -241,7 +244,7 @@ class EmogiPlanner(ThreadPlanner):
         for reader in self.tracking.stale_groups(stage.into):
             flag = builder.argument(f"dirty_{self.tracking.name(reader)}", "flag")
             builder.blocks["visit"].line(f"{flag}[v] = true;")
-        return builder.finish(unless=REBUILDING)
+        return builder.finish(unless=OVER | CHANGING)
 
     def sent_kernel(self, group: FoldGroup) -> CudaKernel:
         """Build the kernel that stores what active sources have sent, and clears their flags."""
@@ -251,7 +254,7 @@ class EmogiPlanner(ThreadPlanner):
         store_sent(builder, self.tracking, group, "visit")
         return builder.finish()
 
-    def _count(self, stage: EdgeReduce, kernel: CudaKernel, listing: bool, unless: str) -> None:
+    def _count(self, stage: EdgeReduce, kernel: CudaKernel, listing: bool, unless: Condition) -> None:
         """Add the kernel that counts the requests of a traversal, one array of edges after another."""
         active, signature = self._walk(stage, listing)
         template = count_template(self.access, active, listing=listing)

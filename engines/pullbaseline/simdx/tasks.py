@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engines.pullbaseline.simdx.resolve import BIN_SIZE
-from harness.api.cuda import NEVER, START, CudaKernel, Function, arrays_of, combine_threads
+from harness.api.cuda import NEVER, CudaKernel, Function, Parameter, combine_threads, joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -161,11 +162,12 @@ class TaskFunctions:
 # kernels --------------------------------------------------------------------------------------------------------------
 WORKERS = {"large": "Block", "middle": "Warp", "small": "Thread"}  # the longest work begins first
 SIZES = ("small", "middle", "large")
-MANAGED = {
-    "run": "Run*", "tasks": "TaskManager*", "bins": "Id*", "bin_counts": "Id*", "bits": "Id*", "found": "Id*",
-    **{f"{size}_{what}": "Id*" for size in SIZES for what in ("active", "vertices")},
-}  # fmt: skip
-RESIDENT = {"past": "Past*", "lock": "Arrivals*"}  # of fused kernels
+LISTS = ["bins", "bin_counts", "bits", "found"]
+LISTS += [f"{size}_{what}" for size in SIZES for what in ("active", "vertices")]
+MANAGED = (
+    Parameter.of("run", "run"), Parameter("tasks", "TaskManager*"), *(Parameter.of(name, "list") for name in LISTS)
+)  # fmt: skip
+RESIDENT = (Parameter.of("past", "past"), Parameter.of("lock", "arrivals"))  # of fused kernels
 ACC = """
 struct Acc {{
     {members}
@@ -214,16 +216,18 @@ def task_kernels(functions: TaskFunctions, schedule: SimdxSchedule) -> tuple[tup
     All take the same arguments; the source of the first one contains the shared definitions. ``schedule``: resolved.
     """
     push, pull, step = functions.all
-    members = {**arrays_of(functions.all), "out_offsets": "const EdgeId*"}
+    arrays = joined(replace(one, restricted=False) for function in functions.all for one in function.arrays)
+    members = {**arrays, "out_offsets": Parameter("out_offsets", "const EdgeId*")}
     fusion = schedule.fusion
-    types = {**members, **MANAGED, **({} if fusion == "none" else RESIDENT)}
-    parameters = ", ".join(f"{kind} {name}" for name, kind in types.items())
+    managed = MANAGED if fusion == "none" else (*MANAGED, *RESIDENT)
+    parameters = tuple({**members, **{one.name: one for one in managed}}.values())
     shared = "\n".join(function.definition for function in functions.all) + ACC.format(
-        members="\n    ".join(f"{kind} {name};" for name, kind in members.items()),
+        members="\n    ".join(f"{one.plain};" for one in members.values()),
         push=push.call("Worker"), pull=pull.call("Worker"), step=step.call(), filter=functions.filter.upper(),
         bin=schedule.bin_size or BIN_SIZE,
     )  # fmt: skip
-    made = STEPS.format(members=", ".join(members), degrees=f"{schedule.warp_degree}, {schedule.block_degree}")
+    given = ", ".join(one.identifier for one in members.values())
+    made = STEPS.format(members=given, degrees=f"{schedule.warp_degree}, {schedule.block_degree}")
     bodies = {name: f"    steps.{call};" for name, call in {**ALONE, **BY_ONE_BLOCK}.items() if fusion == "none"}
     if functions.filter == "ballot":
         bodies.pop("online_join", None)
@@ -231,7 +235,7 @@ def task_kernels(functions: TaskFunctions, schedule: SimdxSchedule) -> tuple[tup
         bodies[name] = f"    fused<Fused::{kind}>(steps, GlobalBarrier(lock + {i} * 2 * GlobalBarrier::LOCK), past);"
     kernels = []
     for name, body in bodies.items():
-        source = f"{shared}{START}{name}({parameters})\n{{{made}{body}\n}}\n"
-        kernels.append((CudaKernel(name, source, tuple(types), 0), name in BY_ONE_BLOCK))
+        kernel = CudaKernel(name, parameters, f"{made}{body}\n".removeprefix("\n"), before=shared)
+        kernels.append((kernel, name in BY_ONE_BLOCK))
         shared = ""
     return tuple(kernels)

@@ -17,7 +17,10 @@ from harness.api import (
     change_driven,
 )
 from harness.api.cuda import (
+    CHANGING,
     IDENTITY,
+    OVER,
+    REBUILDING,
     KeptAccumulators,
     LoweredProgram,
     Over,
@@ -132,7 +135,6 @@ COMPUTE_AHEAD = """
     }}
 """
 RANGE: Signature = [("first", "Id"), ("last", "Id")]
-REBUILDING, PROPAGATING = "run->over() || !run->rebuilding", "run->over() || run->rebuilding"  # when to do nothing
 
 
 def plan(
@@ -225,19 +227,19 @@ class GunrockPlanner(ThreadPlanner):
         if self.deltas[stage.name].kind == "monotone":
             self.draft.begin_with(f"vertex_{stage.into}", IDENTITY[stage.reducer])
         else:
-            self.draft.add(self.clear_kernel(stage, unless=REBUILDING), Over.VERTICES, 1)
+            self.draft.add(self.clear_kernel(stage, unless=OVER | CHANGING), Over.VERTICES, 1)
         self.draft.add(filtered.finish(), Over.SOURCES, 1)
         if self.deltas[stage.name].kind == "monotone":
             self._over_frontier(self.advance_kernel(stage, at, changes=False).finish())
         else:
-            self._over_frontier(self.advance_kernel(stage, at, changes=False).finish(unless=REBUILDING))
-            self._over_frontier(self.advance_kernel(stage, at, changes=True).finish(unless=PROPAGATING))
+            self._over_frontier(self.advance_kernel(stage, at, changes=False).finish(unless=OVER | CHANGING))
+            self._over_frontier(self.advance_kernel(stage, at, changes=True).finish(unless=OVER | REBUILDING))
         self.draft.add(self.reached_kernel(stage, at), Over.ALL_VERTICES, 1)
         if self.deltas[stage.name].kind != "monotone":
             stride = self.layout.stride(stage.message.shape)
             self.draft.own(work(f"change_{stage.into}", self.setting.facts.num_vertices * stride))
-            self.draft.add(self.clear_kernel(stage, array="change", unless=REBUILDING), Over.VERTICES, 1)
-            self.draft.add(collect_kernel(self.setting, stage, PROPAGATING), Over.VERTICES, 1)
+            self.draft.add(self.clear_kernel(stage, array="change", unless=OVER | CHANGING), Over.VERTICES, 1)
+            self.draft.add(collect_kernel(self.setting, stage, OVER | REBUILDING), Over.VERTICES, 1)
         self._over_frontier(self.sent_kernel(group, at))
 
     def advance_kernel(self, stage: EdgeReduce, at: int, *, changes: bool) -> CudaKernelBuilder:

@@ -9,6 +9,7 @@ from harness.lowering.cuda.thread_planner import thread_builder
 
 if TYPE_CHECKING:
     from harness.language.program import EdgeReduce
+    from harness.lowering.cuda.conditions import Condition
     from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
     from harness.lowering.cuda.setting import CudaSetting
 
@@ -22,7 +23,7 @@ COLLECT = """
 """
 
 
-def collect_kernel(setting: CudaSetting, stage: EdgeReduce, unless: str) -> CudaKernel:
+def collect_kernel(setting: CudaSetting, stage: EdgeReduce, unless: Condition) -> CudaKernel:
     """Return the kernel that adds the sums of changes to the kept accumulators of the vertices that are dirty.
 
     ``unless``: the condition under which it does nothing.

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.lowering.cuda.kernels import CudaKernel
-
-START = 'extern "C" __global__ void __launch_bounds__(BLOCK) '
-HEAD = re.compile(r'extern "C" __global__ void __launch_bounds__\([^)]*\) ')
-NEVER = "false"  # for `unless`: the caller of a function decides when to do nothing
+from harness.lowering.cuda.parameters import Parameter
 
 
 @dataclass(frozen=True)
 class Function:
-    """A device function: its definition, and the types of its parameters by name.
+    """A device function: its definition, and its parameters.
 
-    ``own``: the parameters that a caller has as variables; the others are arrays.
+    ``own``: types of the parameters that a caller has as variables. ``arrays``: the others.
     """
 
     name: str
     definition: str
-    parameters: Mapping[str, str]
-    own: tuple[str, ...]
+    own: Mapping[str, str]
+    arrays: tuple[Parameter, ...]
 
     @classmethod
     def of(cls, kernel: CudaKernel, *, own: Mapping[str, str] | None = None, template: str = "") -> Function:
@@ -33,30 +29,12 @@ class Function:
         parameters.
         """
         own = own or {}
-        head, brace, body = HEAD.sub("", kernel.source, count=1).partition("\n{\n")
-        given = head.removeprefix(f"{kernel.name}(").removesuffix(")").split(", ")
-        types = {name: kind.replace(" __restrict__", "") for kind, _, name in (one.rpartition(" ") for one in given)}
-        parameters = {**own, **types}
-        listed = ", ".join(f"{kind} {name}" for name, kind in parameters.items())
+        arrays = tuple(one for one in kernel.parameters if one.name not in own)
+        listed = ", ".join([*(f"{kind} {name}" for name, kind in own.items()), *(one.plain for one in arrays)])
         start = f"{f'template <{template}> ' if template else ''}__device__ inline void {kernel.name}({listed})"
-        return cls(
-            kernel.name,
-            start + brace + body.removeprefix(f"    if ({kernel.unless}) return;\n"),
-            parameters,
-            tuple(own),
-        )
+        return cls(kernel.name, f"{start}\n{{\n{kernel.body}}}\n", own, arrays)
 
     def call(self, template: str = "") -> str:
         """Return a statement that calls the function with variables and arrays of the parameters' names."""
-        return f"{self.name}{f'<{template}>' if template else ''}({', '.join(self.parameters)});"
-
-
-def arrays_of(functions: Iterable[Function]) -> dict[str, str]:
-    """Return the arrays that functions take, with their types; an array that any function writes is not const."""
-    found: dict[str, str] = {}
-    for function in functions:
-        for name, kind in function.parameters.items():
-            if name not in function.own:
-                known = found.setdefault(name, kind)
-                found[name] = min(known, kind, key=lambda text: text.startswith("const "))
-    return found
+        given = ", ".join([*self.own, *(one.identifier for one in self.arrays)])
+        return f"{self.name}{f'<{template}>' if template else ''}({given});"

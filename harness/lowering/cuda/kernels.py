@@ -17,29 +17,15 @@ from typing import Literal, TypeAlias
 from harness.language.expressions import Expression, parameter, read
 from harness.language.program import Program, Reducer, Stage, reads
 from harness.lowering.cuda.code import Value
+from harness.lowering.cuda.conditions import NEVER, OVER, Condition
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.mapping import Location, Mapping
 from harness.lowering.cuda.names import in_ascii, kernel_name, parameter_names, propagated_tolerance
+from harness.lowering.cuda.parameters import KINDS, Parameter
 from harness.lowering.cuda.templates import blocks_of, filled
 
 Scratch: TypeAlias = Literal["global", "shared"]  # where a single thread's matrices are; global: in local memory
 MOST_SCRATCH = 96  # floats of a thread in shared memory, so that two blocks of 256 threads fit on a multiprocessor
-TYPES = {
-    "f32": "float*",
-    "input": "const float* __restrict__",
-    "flag": "bool*",
-    "flags": "const bool* __restrict__",
-    "run": "Run*",
-    "offsets": "const EdgeId* __restrict__",
-    "ids": "const Id* __restrict__",
-    "counts": "Count*",
-    "list": "Id*",
-    "places": "EdgeId*",
-    "sizes": "unsigned long long*",
-    "Id": "Id",
-    "EdgeId": "EdgeId",
-    "Count": "Count",
-}
 
 
 @dataclass(frozen=True)
@@ -52,32 +38,53 @@ class Visits:
     """
 
     flags: str = ""
-    every: str = ""
-    never: str = ""
+    every: Condition = NEVER
+    never: Condition = NEVER
     alone: bool = True
     listed: str = ""
 
 
 @dataclass(frozen=True)
 class CudaKernel:
-    """A kernel's source, its arguments by the names under which the engine keeps them, and the floats of shared memory
-    that each team needs.
+    """A kernel: its name, its parameters, and its statements.
 
-    ``unless``: the condition under which it does nothing. ``visits``: the vertices whose edges it reads.
+    ``body``: the statements, each line ended. ``tile_floats``: of shared memory that each team needs. ``unless``: the
+    condition under which the kernel does nothing. ``thread_floats``: of shared memory that each thread needs for
+    itself. ``panels``: passes over its work, each with other features. ``visits``: the vertices whose edges it reads.
+    ``bounds``: of its launches, as ``__launch_bounds__`` takes them. ``before``: definitions that it needs.
+    ``reads_frontier``: the statements read how many edges leave the active sources of this superstep.
+    ``counts_frontier``: they add to that number.
     """
 
     name: str
-    source: str
-    arguments: tuple[str, ...]
-    tile_floats: int
-    unless: str = ""
-    thread_floats: int = 0  # of shared memory that each thread needs for itself
-    panels: int = 1  # passes over its work, each with other features (:class:`PanelLayout`)
+    parameters: tuple[Parameter, ...]
+    body: str = ""
+    tile_floats: int = 0
+    unless: Condition = NEVER
+    thread_floats: int = 0
+    panels: int = 1
     visits: Visits = Visits()
+    bounds: str = "BLOCK"
+    before: str = ""
+    reads_frontier: bool = False
+    counts_frontier: bool = False
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names under which the engine keeps the arguments."""
+        return tuple(one.name for one in self.parameters)
+
+    @property
+    def source(self) -> str:
+        """The definition of the kernel in CUDA C++."""
+        listed = ", ".join(one.text for one in self.parameters)
+        start = f'extern "C" __global__ void __launch_bounds__({self.bounds}) {self.name}({listed})'
+        test = f"    if ({self.unless.text}) return;\n" if self.unless else ""
+        return f"{self.before}{start}\n{{\n{test}{self.body}}}\n"
 
     def called(self, name: str) -> CudaKernel:
         """Return the same kernel under another name."""
-        return replace(self, name=name, source=self.source.replace(f" {self.name}(", f" {name}(", 1))
+        return replace(self, name=name)
 
 
 @dataclass(frozen=True)
@@ -90,14 +97,15 @@ class Binding:
 
 
 class CudaKernelBuilder:
-    """Fill one template. ``signature`` lists the template's own arguments as ``(name, kind)``, kinds of ``TYPES``.
+    """Fill one template. ``signature`` lists the template's own arguments as ``(name, kind)``, kinds of ``KINDS``.
 
     The blocks of a template are ``kernel`` and those named by its other placeholders; the parent of a block is the last
     block before it at a smaller indentation. Values that ``fetch`` reads are kept in ``got``, and ``visit`` computes
     with them; ``holds``: this includes rows that a thread walks, which are short. ``idle``: a condition under which the
     kernel does nothing. ``coherent``: rows of vertices are read past the cache of the multiprocessor, because others
     write them during the kernel; the module must be COHERENT. ``flipped``: arrays whose two buffers swap during a run,
-    by the name of the count of their swaps.
+    by the name of the count of their swaps. ``reads_frontier``, ``counts_frontier``: of the :class:`CudaKernel`; who
+    writes statements that read the frontier sets the former.
     """
 
     def __init__(
@@ -114,10 +122,11 @@ class CudaKernelBuilder:
         scratch: Scratch = "global",
         flipped: MappingOf[str, str] | None = None,
         holds: bool = False,
-        idle: str = "",
+        idle: Condition = NEVER,
         coherent: bool = False,
     ) -> None:
         self.idle = idle
+        self.reads_frontier = self.counts_frontier = False
         self.name, self.program, self.layout, self.template = kernel_name(name), program, layout, template
         self.team, self.flipped, self.scratch = team, flipped or {}, scratch
         self.blocks = blocks_of(template, hoisted)
@@ -261,38 +270,45 @@ class CudaKernelBuilder:
         self._counters[name] = target
         return name
 
+    def frontier_counter(self, name: str, number: int, *, later: bool = False) -> str:
+        """Declare a variable of every thread that counts edges of the frontier of edge stage ``number``.
+
+        The frontier is that of this superstep, or ``later`` that of the next one.
+        """
+        self.counts_frontier |= not later
+        return self.counter(name, f"&run->frontier[{number}][(run->superstep{' + 1' if later else ''}) & 1]")
+
+    def sparse(self, number: int) -> str:
+        """Return the expression: few edges leave the active sources of edge stage ``number`` in this superstep."""
+        self.reads_frontier = True
+        return f"run->sparse({number})"
+
     # the result -------------------------------------------------------------------------------------------------------
-    def finish(self, *, unless: str = "run->over()", at_once: int = 0, visits: Visits | None = None) -> CudaKernel:
+    def finish(self, *, unless: Condition = OVER, at_once: int = 0, visits: Visits | None = None) -> CudaKernel:
         """Return the kernel.
 
         ``unless``: another condition under which it does nothing. ``at_once``: the number of threads that must fit on a
         multiprocessor, which limits the registers of each. ``visits``: the vertices whose edges it reads; None: all.
         """
-        if any("parameters[" in line for block in self.blocks.values() for line in block.lines):
+        if self.mapping.takes_parameters:
             self.argument("parameters", "input")
         if self.mapping.tile_floats:
             self.root.lines.insert(0, self._tiles())
-        unless = f"{unless} || {self.idle}" if self.idle else unless
         types, chosen = self._buffers()
-        arguments = ", ".join(f"{TYPES[kind]} {name}" for name, kind in types.items())
-        lines = [f"if ({unless}) return;", *chosen, "const Team team;"]
+        lines = [*chosen, "const Team team;"]
         if self.layout.panels > 1:  # a block's features begin at an offset; blocks of the same panel are adjacent
             lines.append(f"const Id panel = blockIdx.y * {self.layout.features // self.layout.panels};")
         lines += [f"Count {name} = 0;" for name in self._counters]
         ends = [f"add_counts({target}, {name});" for name, target in self._counters.items()]
-        bounds = f"BLOCK, {at_once} / BLOCK" if at_once else "BLOCK"
-        source = "\n".join(
-            [
-                f'extern "C" __global__ void __launch_bounds__({bounds}) {self.name}({arguments})\n{{',
-                *(f"    {line}" for line in lines),
-                filled(self.template, self.blocks),
-                *(f"    {line}" for line in ends),
-                "}\n",
-            ]
-        )
+        body = [
+            *(f"    {line}" for line in lines), filled(self.template, self.blocks), *(f"    {line}" for line in ends)
+        ]  # fmt: skip
         return CudaKernel(
-            self.name, in_ascii(source), tuple(types), self.mapping.tile_floats, unless,
+            self.name, tuple(Parameter.of(name, kind) for name, kind in types.items()),
+            "".join(f"{in_ascii(part)}\n" for part in body), self.mapping.tile_floats, unless | self.idle,
             self._stride() if self._shares_scratch() else 0, self.layout.panels, visits or Visits(),
+            f"BLOCK, {at_once} / BLOCK" if at_once else "BLOCK",
+            reads_frontier=self.reads_frontier, counts_frontier=self.counts_frontier,
         )  # fmt: skip
 
     def _shares_scratch(self) -> bool:
@@ -317,11 +333,11 @@ class CudaKernelBuilder:
             written = not {"f32", "flag"}.isdisjoint(kinds.values())
             kind = ("flag" if flags else "f32") if written else ("flags" if flags else "input")
             types |= dict.fromkeys((f"even_{array}", f"odd_{array}"), kind)
-            types[flips] = types.get(flips, "counts")
+            types[flips] = types.get(flips, "swaps")
             for name, (odd, even) in {array: ("odd", "even"), f"next_{array}": ("even", "odd")}.items():
                 if name in kinds:
                     value = f"{flips}[0] & 1 ? {odd}_{array} : {even}_{array}"
-                    chosen.append(f"{TYPES[kind].removesuffix(' __restrict__')} const {name} = {value};")
+                    chosen.append(f"{KINDS[kind][0]} const {name} = {value};")
         return types, chosen
 
     def _tiles(self) -> str:

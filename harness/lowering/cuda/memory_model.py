@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.contract import No
-from harness.emulation.compiler import KERNEL, OLDEST, unavailable
+from harness.emulation.compiler import OLDEST, unavailable
 from harness.emulation.counting import BlockCounts, CountingModule
 from harness.emulation.device import ATTRIBUTES, emulated_cupy
 from harness.language import Inputs
-from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.modules import headers, module_source
 from harness.lowering.cuda.movement import Measuring
 from harness.lowering.cuda.ranges import Over
@@ -96,7 +95,7 @@ def _sampled(executor: CudaExecutor, call: Call) -> SampledKernel:
     """
     assert call.launch is not None, "a launch of the plan"
     kernel, arguments = call.launch.kernel, call.arguments
-    types = _parameters(kernel)
+    types = {one.name: one.type for one in kernel.parameters}
     array = next((name for name in ("in_neighbours", "out_neighbours") if name in arguments), "")
     listing = not array and not LISTS.isdisjoint(types.values())
     found: BlockCounts = call.function.counted(
@@ -118,11 +117,3 @@ def _forget(executor: CudaExecutor, name: str, values: NDArray[np.float32]) -> N
         values[: buffer.length].reshape(buffer.rows, buffer.stride)[graph.in_degrees > 0] = np.nan
     else:
         values.fill(np.nan)
-
-
-def _parameters(kernel: CudaKernel) -> dict[str, str]:
-    """Return the types of a kernel's parameters, by name."""
-    match = KERNEL.search(kernel.source)
-    assert match is not None, f"kernel {kernel.name} has no signature"
-    pairs = (parameter.rpartition(" ") for parameter in match[2].split(", "))
-    return {name: kind for kind, _, name in pairs}

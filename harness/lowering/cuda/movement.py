@@ -13,21 +13,17 @@ from dataclasses import dataclass
 from harness.language.criterion import Criterion
 from harness.language.program import Program
 from harness.lowering.cuda.buffers import CudaBuffer, work
-from harness.lowering.cuda.kernels import TYPES, CudaKernel
+from harness.lowering.cuda.conditions import OVER
+from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.layout import DeviceLayout
 from harness.lowering.cuda.names import in_ascii
+from harness.lowering.cuda.parameters import Parameter
 from harness.lowering.cuda.ranges import Over
 
 # Of movement.cuh.
 BLOCKS = 512  # of a measurement, at most
 ROWS = 64  # vertices of a block, at least
-KERNEL = """extern "C" __global__ void __launch_bounds__(BLOCK) {name}({arguments})
-{{
-    if (run->over()) return;
-{body}
-}}
-"""
 NOTE = """
     const size_t begin = size_t(first) * {stride}, end = size_t(last) * {stride};
     for (size_t i = begin + thread_of_grid(); i < end; i += threads_of_grid()) {before}[i] = {now}[i];
@@ -94,15 +90,14 @@ def measuring(
 
 
 def _kernel(flipped: Mapping[str, str], name: str, body: str, types: Mapping[str, str]) -> CudaKernel:
-    """Return a kernel with arguments of given kinds (``TYPES``), which selects the buffer to read of two."""
+    """Return a kernel with arguments of given kinds (``KINDS``), which selects the buffer to read of two."""
     listed, chosen = dict(types), []
     for array, flips in flipped.items():
         if array not in listed:
             continue
         kind = listed.pop(array)
-        listed |= {f"even_{array}": kind, f"odd_{array}": kind, flips: "counts"}
+        listed |= {f"even_{array}": kind, f"odd_{array}": kind, flips: "swaps"}
         chosen.append(f"    const float* const {array} = {flips}[0] & 1 ? odd_{array} : even_{array};")
-    arguments = ", ".join(f"{TYPES[kind]} {argument}" for argument, kind in listed.items())
     text = "\n".join([*chosen, body.strip("\n")])
-    source = KERNEL.format(name=in_ascii(name), arguments=arguments, body=in_ascii(text))
-    return CudaKernel(in_ascii(name), source, tuple(listed), 0, "run->over()")
+    parameters = tuple(Parameter.of(argument, kind) for argument, kind in listed.items())
+    return CudaKernel(in_ascii(name), parameters, f"{in_ascii(text)}\n", unless=OVER)

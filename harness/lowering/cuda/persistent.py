@@ -7,29 +7,28 @@ share a phase. A phase whose steps all have nothing to do in a superstep has no 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.language.criterion import TEST_EVERY
 from harness.lowering.cuda.buffers import CudaBuffer, exchanged, work
-from harness.lowering.cuda.device_functions import START, Function
+from harness.lowering.cuda.conditions import OVER, Condition
+from harness.lowering.cuda.device_functions import Function
 from harness.lowering.cuda.draft import PlanDraft
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch, named_apart, turned
 from harness.lowering.cuda.movement import Measuring
+from harness.lowering.cuda.names import in_ascii
+from harness.lowering.cuda.parameters import Parameter, joined
 from harness.lowering.cuda.plan import Combined
 from harness.lowering.cuda.ranges import Over
 from harness.lowering.cuda.run_extension import RunExtension
 
 LOCK = 32  # words between the two counts of a barrier (barrier.cuh)
-OVER = "run->over()"  # the loop tests it for all its steps
-BOUNDS = {"first": "Id", "last": "Id"}
-OWN = {"bounds": "const Count*", "lock": "Arrivals*", "past": "Past*"}
-STRUCTURE = ("const EdgeId*", "const Id*")  # arrays that no step writes
+BOUNDS = ("first", "last")
+OWN = (Parameter.of("bounds", "bounds"), Parameter.of("lock", "arrivals"), Parameter.of("past", "past"))
+STRUCTURE = tuple(Parameter.of("", kind).type for kind in ("offsets", "ids"))  # of arrays that no step writes
 FRONTIER = "frontiers of this superstep"  # in the place of an array: what conditions read, and some steps count
-READS_FRONTIER = re.compile(r"run->sparse|\bsparse_\w+\(run")
-COUNTS_FRONTIER = re.compile(r"&run->frontier\[\d+\]\[\(?run->superstep\)? & 1\]")
 LOOP = """
     GlobalBarrier barrier(lock);
     while (!run->over()) {{
@@ -59,20 +58,19 @@ class Step:
     odd: Mapping[str, str]
 
     @property
-    def condition(self) -> str:
-        """The condition under which the step does nothing, besides the end of the run; empty if there is none."""
-        return self.launch.kernel.unless.removeprefix(OVER).removeprefix(" || ")
+    def condition(self) -> Condition:
+        """The condition under which the step does nothing, besides the end of the run, for which the loop tests."""
+        return self.launch.kernel.unless.without(OVER)
 
     @property
     def statement(self) -> str:
         """The call of the function, which an array may have the name of; block 0 runs a step of one block."""
         given = {}
-        for name in self.function.parameters:
-            even, odd = self.even[name], self.odd[name]
-            given[name] = even if even == odd else f"odd ? {odd} : {even}"
-        for place, name in enumerate(BOUNDS):
-            if name in given:
-                given[name] = f"{self.function.parameters[name]}(bound[{2 * self.number + place}])"
+        for one in self.function.arrays:
+            even, odd = in_ascii(self.even[one.name]), in_ascii(self.odd[one.name])
+            given[one.name] = even if even == odd else f"odd ? {odd} : {even}"
+            if one.name in BOUNDS:
+                given[one.name] = f"{one.type}(bound[{2 * self.number + BOUNDS.index(one.name)}])"
         guard = "if (blockIdx.x == 0) " if self.launch.blocks == 1 else ""
         return f"{guard}::{self.function.name}({', '.join(given.values())});"
 
@@ -80,29 +78,15 @@ class Step:
     def touched(self) -> set[str]:
         """The arrays that the step reads or writes."""
         found = set(self.even.values()) - {*BOUNDS, "run"}
-        return found | {FRONTIER} if READS_FRONTIER.search(self._text) or self.counts_frontier else found
+        kernel = self.launch.kernel
+        frontier = self.condition.frontier or kernel.reads_frontier or kernel.counts_frontier
+        return found | {FRONTIER} if frontier else found
 
     @property
     def written(self) -> set[str]:
         """The arrays that the step writes."""
-        kinds = self.function.parameters
-        found = {name for plain, name in self.even.items() if kinds[plain].endswith("*") and self._writes(plain)}
-        return found - {"run"} | ({FRONTIER} if self.counts_frontier else set())
-
-    @property
-    def counts_frontier(self) -> bool:
-        """Whether the step adds to a frontier of the superstep that runs it."""
-        return bool(COUNTS_FRONTIER.search(self._text))
-
-    @property
-    def _text(self) -> str:
-        return f"{self.condition} {self.function.definition}"
-
-    def _writes(self, name: str) -> bool:
-        kind = self.function.parameters[name]
-        if kind == "Count*":  # a count of swaps, which most functions only read
-            return f"++{name}[" in self.function.definition
-        return not kind.startswith("const ")
+        found = {self.even[one.name] for one in self.function.arrays if one.written}
+        return found | {FRONTIER} if self.launch.kernel.counts_frontier else found
 
     def waits_for(self, earlier: Step) -> bool:
         """Return whether one step reads or writes what the other writes, and they are not declared apart."""
@@ -151,16 +135,15 @@ def persistent_kernel(
     body = [*_measured(f"superstep + {sides}", noted), *_work(_phases(steps))]
     body += _measured("superstep + 1", compared)
     steps = [*steps, *ahead, *behind]
-    types = _types(steps)
-    listed = ", ".join(f"{kind} {name}" for name, kind in {**types, **OWN}.items())
+    parameters = (*_parameters(steps), *OWN)
     definitions = "\n".join({step.function.name: step.function.definition for step in steps}.values())
     indented = "\n".join(f"        {line}" for line in body)
     loop = LOOP.format(end=extension.end, sides=sides, length=2 * len(steps), body=indented)
-    start = START.replace("(BLOCK)", f"(BLOCK, {at_once} / BLOCK)") if at_once else START
-    source = f"{definitions}\n{start}{name}({listed})\n{{{loop}}}\n"
-    floats = max(step.launch.kernel.tile_floats for step in steps)
-    of_thread = max(step.launch.kernel.thread_floats for step in steps)
-    return CudaKernel(name, source, (*types, *OWN), floats, OVER, of_thread)
+    return CudaKernel(
+        name, parameters, loop.removeprefix("\n"), max(step.launch.kernel.tile_floats for step in steps),
+        thread_floats=max(step.launch.kernel.thread_floats for step in steps), before=f"{definitions}\n",
+        bounds=f"BLOCK, {at_once} / BLOCK" if at_once else "BLOCK",
+    )  # fmt: skip
 
 
 def _steps(
@@ -195,16 +178,16 @@ def _buffers(launches: Sequence[Launch], parity: int, ping_pong: Mapping[str, st
     return found
 
 
-def _types(steps: Sequence[Step]) -> dict[str, str]:
+def _parameters(steps: Sequence[Step]) -> list[Parameter]:
     """Return the parameters of the kernel; an array that any step writes is not const."""
-    types: dict[str, str] = {}
-    for step in steps:
-        kinds = step.function.parameters
-        for plain, name in ((plain, name) for arrays in (step.even, step.odd) for plain, name in arrays.items()):
-            if plain not in BOUNDS:
-                known = types.setdefault(name, kinds[plain])
-                types[name] = min(known, kinds[plain], key=lambda kind: kind.startswith("const "))
-    return {name: f"{kind} __restrict__" if kind in STRUCTURE else kind for name, kind in types.items()}
+    given = (
+        replace(one, name=arrays[one.name], restricted=False)
+        for step in steps
+        for arrays in (step.even, step.odd)
+        for one in step.function.arrays
+        if one.name not in BOUNDS
+    )
+    return [replace(one, restricted=one.type in STRUCTURE) for one in joined(given).values()]
 
 
 def _phases(steps: Sequence[Step]) -> list[list[Step]]:
@@ -226,20 +209,20 @@ def _work(phases: Sequence[Sequence[Step]]) -> list[str]:
     lines: list[str] = []
     unsure = False  # blocks may still evaluate a condition that reads a frontier
     for number, phase in enumerate(phases):
-        if unsure and any(step.counts_frontier for step in phase):
+        if unsure and any(step.launch.kernel.counts_frontier for step in phase):
             lines.append("barrier.wait();")
             unsure = False
         barrier = [] if number + 1 == len(phases) else ["barrier.wait();"]
         if any(not step.condition for step in phase):
-            tests = [f"if (!({step.condition})) " if step.condition else "" for step in phase]
+            tests = [f"if (!({step.condition.text})) " if step.condition else "" for step in phase]
             lines += [f"{test}{step.statement}" for test, step in zip(tests, phase, strict=True)] + barrier
             unsure = False
             continue
-        unsure |= any("run->sparse" in step.condition for step in phase)
-        conditions = list(dict.fromkeys(step.condition for step in phase))
+        unsure |= any(step.condition.frontier for step in phase)
+        conditions = list(dict.fromkeys(step.condition.text for step in phase))
         runs = {condition: f"runs_{number}_{i}" for i, condition in enumerate(conditions)}
         lines += [f"const bool {variable} = !({condition});" for condition, variable in runs.items()]
-        lines += [f"if ({runs[step.condition]}) {step.statement}" for step in phase]
+        lines += [f"if ({runs[step.condition.text]}) {step.statement}" for step in phase]
         lines += [f"if ({' || '.join(runs.values())}) {one}" for one in barrier]
     return lines
 

@@ -17,6 +17,7 @@ from harness.language.expressions import Expression, walk
 from harness.language.program import EdgeReduce, EdgeUpdate, GraphReduce, Reducer, VertexReduce, reads
 from harness.lowering.cuda.buffers import work
 from harness.lowering.cuda.code import Value
+from harness.lowering.cuda.conditions import OVER, Condition
 from harness.lowering.cuda.draft import PlanDraft
 from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder, Scratch
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
@@ -213,7 +214,7 @@ class ThreadPlanner(ABC):
         self.draft.add(builder.finish(), Over.VERTICES, 1)
 
     def clear_kernel(
-        self, stage: EdgeReduce | VertexReduce, *, array: str = "vertex", unless: str = "run->over()"
+        self, stage: EdgeReduce | VertexReduce, *, array: str = "vertex", unless: Condition = OVER
     ) -> CudaKernel:
         """Return the kernel that sets an accumulator in memory to the reducer's identity.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
@@ -20,7 +19,6 @@ ALIGNED_EDGES = 64  # a window is copied from a multiple of these on, so that ro
 ALIGNED_BYTES = 256
 OFFSETS = {Over.VERTICES: "in", Over.SOURCES: "out", Over.OUT_EDGES: "out"}
 SLACK = 512  # bytes after the last row, which a lane without a feature may read
-OF_RUN = re.compile(r"(?:[\s|&!()]|run->\w+(?:\(\d*\))?)*")  # a condition on the state of the run only
 READS_REVERSE = "edges=streamed: the program reads reverse edges, which are in other windows; give edges=mapped"
 WANTED = """extern "C" __global__ void {name}(Run* run, {flags}const Id* ends, Id count, bool* wanted)
 {{
@@ -70,7 +68,7 @@ def test_source(kernel: CudaKernel) -> str:
         name=name_of_test(kernel),
         flags=f"const bool* {visits.flags}, " if visits.flags else "",
         never=_never(kernel),
-        every=(visits.every or "false") if visits.flags else "true",
+        every=visits.every.text if visits.flags else "true",
         test=TEST.format(flags=visits.flags) if visits.flags else "",
     )
 
@@ -85,15 +83,14 @@ def counted_source(kernel: CudaKernel, rows: Sequence[int]) -> str:
         name=name_of_test(kernel),
         flags=f"const bool* {flags}, " if flags else "",
         never=_never(kernel),
-        wanted=(f"{flags}[v] || {every}" if every else f"{flags}[v]") if flags else "true",
+        wanted=(f"{flags}[v] || {every.text}" if every else f"{flags}[v]") if flags else "true",
         sectors="".join(SECTORS.format(row=row) for row in rows),
     )
 
 
 def _never(kernel: CudaKernel) -> str:
     """Return the condition on the state of the run under which a kernel reads no edges."""
-    unless = kernel.unless if OF_RUN.fullmatch(kernel.unless) else "run->over()"
-    return f"{unless} || {kernel.visits.never}" if kernel.visits.never else unless
+    return (kernel.unless | kernel.visits.never).text
 
 
 @dataclass(frozen=True)

@@ -122,5 +122,5 @@ def frontier(builder: CudaKernelBuilder, tracking: Tracking, group: FoldGroup, r
     """
     order = tracking.groups.index
     same = order(group) < order(reader) and not tracking.program.control.alternate
-    number, later = tracking.propagating().index(reader), "" if same else " + 1"
-    return builder.counter(f"edges_{number}_found", f"&run->frontier[{number}][(run->superstep{later}) & 1]")
+    number = tracking.propagating().index(reader)
+    return builder.frontier_counter(f"edges_{number}_found", number, later=not same)

@@ -13,6 +13,7 @@ from harness.language.program import EdgeReduce, reads
 from harness.lowering.cpu.kernels import RUN
 from harness.lowering.cpu.setting import CpuSetting
 from harness.lowering.cuda.code import Value
+from harness.lowering.cuda.conditions import NEVER
 from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
 from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.write_back import cuda_write_back
@@ -96,7 +97,7 @@ def rendered(setting: CpuSetting, group: FoldGroup, prefetched: int) -> Rendered
         builder.comment("finish", step)
     written = dict.fromkeys((name for step in group.vertex_steps for name in step.writes), "next_")
     cuda_write_back(builder, tracking, group, "finish", prefix_of=written)
-    return Rendered(builder.finish(unless="false"), lanes)
+    return Rendered(builder.finish(unless=NEVER), lanes)
 
 
 def _carry(builder: CudaKernelBuilder, total: str) -> None:
