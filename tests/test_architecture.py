@@ -378,6 +378,24 @@ def test_parsed_names_are_seen():
     assert parsed_names(ast.parse('text.split(","), kind.endswith("*"), source.removeprefix(START)')) == []
 
 
+PARSING = {"re", "tokenize", "ast"}
+MAY_PARSE = {
+    "harness/lowering/cuda/names.py",  # names of users
+    "harness/lowering/cuda/templates.py", "harness/lowering/cpu/kernels.py",  # templates, before they are filled
+    "harness/lowering/cpu/canonical.py",  # renames in a syntax tree
+}  # fmt: skip
+
+
+def test_generated_code_is_not_parsed():
+    paths = [path.relative_to(ROOT).as_posix() for _, path in modules()]
+    paths = [path for path in paths if path.startswith(("harness/lowering/", "engines/"))]
+    trees = {path: ast.walk(parsed(ROOT / path)) for path in paths}
+    imported = {
+        path: {a.name for one in t if isinstance(one, ast.Import) for a in one.names} for path, t in trees.items()
+    }
+    assert {path for path in paths if imported[path] & PARSING} == MAY_PARSE
+
+
 @pytest.mark.parametrize(("module", "path"), modules(), ids=[name for name, _ in modules()])
 def test_files_are_short_enough_to_read(module, path):
     assert len(path.read_text().splitlines()) <= 400, "the aim is 300; split it by concept"

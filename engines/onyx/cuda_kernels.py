@@ -88,7 +88,7 @@ class Kernels:
         """
         setting = self.setting
         layout = PanelLayout(self.layout.features, panel) if panel else self.layout
-        template = template if self.flags_at_once else template.replace("Flagged{", "FlaggedOneByOne{")
+        template = template.replace("FLAGGED", "Flagged" if self.flags_at_once else "FlaggedOneByOne")
         return CudaKernelBuilder(
             f"{name}_untracked" if self.untracked else name, self.program, layout, setting.team, template, signature,
             feature_aware=setting.feature_aware, hoisted=hoisted, flipped=setting.flipped,

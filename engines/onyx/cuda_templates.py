@@ -1,6 +1,6 @@
 """Onyx on CUDA: the bodies of its kernels, in which ``@name`` is replaced by generated statements.
 
-``WANTED`` selects the vertices that a kernel processes.
+``WANTED`` selects the vertices that a kernel processes, and ``FLAGGED`` is the test of vertices by their flags.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ SEGMENTS = """
 """
 MARK = """
     @kernel
-    if (run->sparse({number})) followed = mark(out_offsets, out_neighbours, first, last, Flagged{{{active}, false}},
+    if (run->sparse({number})) followed = mark(out_offsets, out_neighbours, first, last, FLAGGED{{{active}, false}},
                                                {dirty});
-    vertexmap<true>(team, first, last, Flagged{{{active}, {resuming}}}, [&](Id u) {{
+    vertexmap<true>(team, first, last, FLAGGED{{{active}, {resuming}}}, [&](Id u) {{
         @source
         {active}[u] = false;
     }});
 """
 SENT = """
     @kernel
-    vertexmap(team, first, last, Flagged{{{active}, bool(run->rebuilding)}}, [&](Id u) {{
+    vertexmap(team, first, last, FLAGGED{{{active}, bool(run->rebuilding)}}, [&](Id u) {{
         @source
         {active}[u] = false;
     }});
@@ -80,19 +80,19 @@ COMMIT = """
         if (blockIdx.x == 0 && threadIdx.x == 0) {{ {flip} }}
         return;
     }}
-    vertexmap<true>(team, first, last, Flagged{{{fresh}, false}}, [&](Id v) {{
+    vertexmap<true>(team, first, last, FLAGGED{{{fresh}, false}}, [&](Id v) {{
         @vertex
         {fresh}[v] = false;
     }});
 """
 FORGET = """
     @kernel
-    vertexmap(team, first, last, Flagged{{{rows}, false}}, [&](Id u) {{ {rows}[u] = false; }});
+    vertexmap(team, first, last, FLAGGED{{{rows}, false}}, [&](Id u) {{ {rows}[u] = false; }});
 """
 MARK_ROWS = """
     @kernel
     {mark}
-    vertexmap(team, first, last, Flagged{{{active}, {resuming}}}, [&](Id u) {{
+    vertexmap(team, first, last, FLAGGED{{{active}, {resuming}}}, [&](Id u) {{
         @source
         {dirty}[u] = true;
         {active}[u] = false;
@@ -135,7 +135,7 @@ def fetch(row: str, other: str, more: str = "") -> str:
 
 def flagged(flags: str, *every: str) -> str:
     """Return the test of vertices by an array of flags; all are wanted if one of the conditions ``every`` holds."""
-    return f"Flagged{{{flags}, {' || '.join(every) or 'false'}}}"
+    return f"FLAGGED{{{flags}, {' || '.join(every) or 'false'}}}"
 
 
 def vertices(wanted: str, *, ahead: bool = False) -> str:

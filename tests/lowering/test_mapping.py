@@ -58,9 +58,7 @@ def test_no_kernel_gathers_features_of_many_edges(strategy, features, tmp_path):
     planned = generated(strategy, trace(LabelPropagation()), features)
     edge_kernels = [kernel for kernel in planned.kernels if "neighbours" in kernel.source and "src_lp" in kernel.source]
     # compiled again, in a module of another title: Numba does not show the assembly of cached modules
-    module = modules.load_module(
-        module_source(f"fresh, {tmp_path}", [kernel.source for kernel in edge_kernels]), "fresh"
-    )
+    module = modules.load_module(module_source(f"fresh, {tmp_path}", edge_kernels), "fresh")
     assert edge_kernels
     for kernel in edge_kernels:
         (assembly,) = getattr(module, f"run_{kernel.name}").inspect_asm().values()

@@ -65,6 +65,7 @@ class Kernel:
 
     ``selects``: flags of the vertices whose edges it reads; "": it reads those of all. ``items``: the array of the
     vertices whose edges it reads, ascending, which its bounds or runs index; "": they are ranges of vertices.
+    ``made``: the functions for one length of rows that it calls, by name and length.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Kernel:
     scratch_floats: int
     selects: str = ""
     items: str = ""
+    made: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -359,7 +361,8 @@ class KernelBuilder:
             f"{driver}"
         )
         return Kernel(
-            self.name, source, tuple(self._types), self.mapping.scratch_floats, self.selects, self.items
+            self.name, source, tuple(self._types), self.mapping.scratch_floats, self.selects, self.items,
+            tuple(sorted(self.mapping.made)),
         )  # fmt: skip
 
 

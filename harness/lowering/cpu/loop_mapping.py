@@ -111,10 +111,11 @@ class LoopMapping(Mapping):
             case "solve_spd":
                 matrix = self.copied(node.args[0], home)
                 self._write(node.args[1], target, home)
-                home.line(f"_solve_spd{matrix.lanes}(scratch, {matrix.text}, {matrix.stride}, scratch, {target.text})")
+                solve = self.maker("solve_spd", matrix.lanes)
+                home.line(f"{solve}(scratch, {matrix.text}, {matrix.stride}, scratch, {target.text})")
             case "inverse":
                 target = self.copied(node.args[0], home)
-                home.line(f"_inverse{target.lanes}(scratch, {target.text}, {target.stride})")
+                home.line(f"{self.maker('inverse', target.lanes)}(scratch, {target.text}, {target.stride})")
             case "stack":
                 for i, arg in enumerate(node.args):
                     self._stacked(arg, target, i, home)

@@ -106,8 +106,14 @@ class Mapping(ABC):
         self.layout, self.locate, self.root, self.parameters = layout, locate, root, parameters
         self.scratch_floats = 0
         self.reads_parameters = False
+        self.made: set[tuple[str, int]] = set()  # functions for one length of rows, by name and length
         self._names = 0
         self._homes: dict[str, Block] = {}
+
+    def maker(self, function: str, lanes: int) -> str:
+        """Return the name of a function for rows of this length, such as ``_load8``; kernels need its definition."""
+        self.made.add((function, lanes))
+        return f"_{function}{lanes}"
 
     # shared -----------------------------------------------------------------------------------------------------
     def home(self, node: Expression) -> Block:

@@ -22,11 +22,6 @@ class MatrixRows(Mapping):
         """Return the text of a normalised row."""
 
     @staticmethod
-    def maker(function: str, lanes: int) -> str:
-        """Return the name of a constructor of rows of this length, such as ``_load8``."""
-        return f"_{function}{lanes}"
-
-    @staticmethod
     def _stem(node: Expression) -> str:
         return stem(node)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from harness.lowering.cpu.canonical import canonical
 from harness.lowering.cpu.kernels import Kernel
@@ -37,7 +36,7 @@ MAKERS = {"row_ops": ("load", "zero", "splat", "unit"), "matrix_ops": ("solve_sp
 def without_machine_code(kernels: Sequence[Kernel]) -> list[Kernel]:
     """Return the kernels that this process has to compile, since neither it nor another has done so; each once."""
     present = with_machine_code()
-    named = {module_name(module_source(_TITLE, [canonical(kernel.source)[0]]), _STEM): kernel for kernel in kernels}
+    named = {module_name(_module_of(kernel)[0], _STEM): kernel for kernel in kernels}
     return [kernel for name, kernel in named.items() if name not in present]
 
 
@@ -48,18 +47,25 @@ def compiled(kernel: Kernel) -> Callable[..., int]:
     that need the same kernel compile it once. The function takes the number of parts, the number of threads and the
     kernel's arguments; it returns the number of parts that failed.
     """
-    source, names = canonical(kernel.source)
-    module = load_module(module_source(_TITLE, [source]), _STEM)
+    source, names = _module_of(kernel)
+    module = load_module(source, _STEM)
     function: Callable[..., int] = getattr(module, names[f"run_{kernel.name}"])
     return function
 
 
-def module_source(title: str, kernels: Sequence[str]) -> str:
-    """Return the source of the module that holds kernels of these sources."""
-    text = "\n\n".join(kernels)
-    header = HEADER.format(title=title)
+def _module_of(kernel: Kernel) -> tuple[str, Mapping[str, str]]:
+    """Return the source of the module of one kernel, and the new names of what it names itself."""
+    source, names = canonical(kernel.source)
+    return _module(_TITLE, [source], kernel.made), names
+
+
+def module_source(title: str, kernels: Sequence[Kernel]) -> str:
+    """Return the source of a module of several kernels."""
+    return _module(title, [kernel.source for kernel in kernels], (one for kernel in kernels for one in kernel.made))
+
+
+def _module(title: str, sources: Sequence[str], made: Iterable[tuple[str, int]]) -> str:
+    header, wanted = HEADER.format(title=title), sorted(set(made), key=lambda one: (one[1], one[0]))
     for maker, names in MAKERS.items():
-        used = set(re.findall(rf"\b_({'|'.join(names)})(\d+)\(", text))
-        for name, size in sorted(used, key=lambda pair: (int(pair[1]), pair[0])):
-            header += f"_{name}{size} = {maker}({size}).{name}\n"
-    return f"{header}\n\n{text}"
+        header += "".join(f"_{name}{size} = {maker}({size}).{name}\n" for name, size in wanted if name in names)
+    return header + "\n\n" + "\n\n".join(sources)

@@ -80,7 +80,7 @@ class CpuPlan:
     @property
     def source(self) -> str:
         """The source of all kernels, with the names of the program."""
-        return module_source(f"{self.title}, k = {self.layout.features}", [kernel.source for kernel in self.kernels])
+        return module_source(f"{self.title}, k = {self.layout.features}", self.kernels)
 
     @property
     def text(self) -> str:

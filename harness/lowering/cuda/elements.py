@@ -88,7 +88,7 @@ class Elements(ABC):
             frozenset()
         )  # accumulators that only one solution reads and overwrites
         self.coherent = False  # values of vertices are read from memory that all multiprocessors share (``seen``)
-        self.takes_parameters = False  # statements read parameters of the program
+        self.reads_parameters = False
         self.tile_floats = 0
         self.read_by_all: set[str] = set()  # arrays of which all lanes of a team read the same value
         self._names = 0

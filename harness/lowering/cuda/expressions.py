@@ -40,7 +40,7 @@ class Lowering(Elements):
             case "const":
                 return Value("scalar", literal(node.attribute))
             case "param":
-                self.takes_parameters = True
+                self.reads_parameters = True
                 at = f"parameters[{self.parameters.index(node.attribute)}]"
                 text = at if node.dtype == "float" else f"{at} != 0.0f"
             case "read":

@@ -290,7 +290,7 @@ class CudaKernelBuilder:
         ``unless``: another condition under which it does nothing. ``at_once``: the number of threads that must fit on a
         multiprocessor, which limits the registers of each. ``visits``: the vertices whose edges it reads; None: all.
         """
-        if self.mapping.takes_parameters:
+        if self.mapping.reads_parameters:
             self.argument("parameters", "input")
         if self.mapping.tile_floats:
             self.root.lines.insert(0, self._tiles())
