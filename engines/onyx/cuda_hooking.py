@@ -32,7 +32,7 @@ class HookingCudaEngine(HookingEngine):
 
     def source(self) -> str:
         """Return the source of the kernels."""
-        text = Path(__file__).with_name("hooking.cuh").read_text(encoding="utf-8")
+        text = Path(__file__).with_name("hooking.cu").read_text(encoding="utf-8")
         return f"#define BLOCK {BLOCK}\n#define LEAST {int(self.flood.least)}\n#define LONG {LONG}\n{text}"
 
     def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
