@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from engines.onyx.cuda_bottom_up import BottomUp
 from engines.onyx.cuda_edge_changes import doubled_edges
 from engines.onyx.cuda_fused_next_superstep import fused_next_superstep
 from engines.onyx.cuda_kernels import Choices
 from engines.onyx.cuda_panels import panel_of
 from engines.onyx.policy import small_degrees
-from harness.api import fold_groups, unfolded
+from harness.api import fold_groups, message_bound, unfolded
 from harness.api.cuda import CudaSetting, DeviceLayout, KeptAccumulators, TeamShape, Thresholds, flips_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ def setting_of(
         feature_aware=schedule.feature_aware, block=schedule.block_size, flipped=_flipped(tracking, direction),
         accumulators=kept,
     )  # fmt: skip
-    return setting, replace(choices, pauses=pauses, adaptive=adaptive)
+    bound = message_bound(program) if schedule.bottom_up else ""
+    bottom_up = None if isinstance(bound, str) else BottomUp(setting, bound)
+    return setting, replace(choices, pauses=pauses, adaptive=adaptive, bottom_up=bottom_up)
 
 
 def _choices(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engines.onyx.cuda_bottom_up import explained
 from engines.onyx.cuda_plan import plan
 from engines.onyx.policy import DEFAULT
 from harness.api import DeviceFacts
@@ -31,12 +32,14 @@ class OnyxCudaEngine(CudaEngine):
         return plan(program, self.schedule, graph, features, device, self.policy)
 
     def explain(self) -> str:
-        """Explain the engine, and which work a persistent kernel combines."""
-        combined = self.planned.combined
-        if combined is None:
-            return super().explain()
-        names = [launch.kernel.name for launch in (*combined.steps, *combined.measuring.launches)]
-        return f"persistent: one launch runs all supersteps, in steps {', '.join(names)}\n{super().explain()}"
+        """Explain the engine, which work a persistent kernel combines, and what pulls skip."""
+        combined, lines = self.planned.combined, []
+        if combined is not None:
+            names = [launch.kernel.name for launch in (*combined.steps, *combined.measuring.launches)]
+            lines.append(f"persistent: one launch runs all supersteps, in steps {', '.join(names)}")
+        if self.planned.schedule.direction == "adaptive":
+            lines.append(explained(self.planned.program, self.planned.schedule))
+        return "\n".join([*lines, super().explain()])
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
         """Begin with the stale vertices.

@@ -27,6 +27,7 @@ from harness.api.cuda import (
 )
 
 if TYPE_CHECKING:
+    from engines.onyx.cuda_bottom_up import BottomUp
     from engines.onyx.policy import Policy
     from harness.api import Expression
     from harness.api.cuda import Condition, CudaKernel, CudaSetting, Value
@@ -44,7 +45,7 @@ class Choices:
     edge update and the reductions of the next superstep that share a pass. ``panel``: features of a pass over segments;
     0: all. ``small_degrees``: all vertices have few edges, in similar numbers. ``policy``: the constants of all
     choices. ``pauses``: tracking pauses while nearly everything moves. ``adaptive``: a push whose accumulators are
-    rebuilt by a pull (:mod:`engines.onyx.cuda_adaptive`).
+    rebuilt by a pull (:mod:`engines.onyx.cuda_adaptive`). ``bottom_up``: what that pull skips; None: nothing.
     """
 
     tiles: bool
@@ -55,6 +56,7 @@ class Choices:
     policy: Policy
     pauses: bool
     adaptive: bool = False
+    bottom_up: BottomUp | None = None
 
 
 class Kernels:
@@ -169,6 +171,8 @@ class Kernels:
         if flags:
             builder.blocks["vertex"].line(f"if (team.leads()) dirty_{name}[v] = false;")
         cuda_write_back(builder, self.tracking, group, "vertex")
+        if self.choices.bottom_up:
+            self.choices.bottom_up.note(builder, self.tracking, group)
         for stage in last_read:
             blank = builder.accumulator(f"{stage.into}_blank", stage.message, stage.reducer, "kernel")
             builder.store(f"vertex_{stage.into}", "v", stage.message, blank, "vertex")

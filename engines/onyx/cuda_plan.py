@@ -17,7 +17,7 @@ from engines.onyx.cuda_pull import PullKernels, whole_warp
 from engines.onyx.cuda_push import PushKernels
 from engines.onyx.cuda_tracking_policy import tracked_runs
 from engines.onyx.policy import DEFAULT, Policy, teams_of_vertex
-from engines.onyx.resolve import directed, not_adaptive, resolve, sums_matrices
+from engines.onyx.resolve import directed, not_adaptive, not_bottom_up, resolve, sums_matrices
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven
 from harness.api.cuda import (
     CHANGING,
@@ -94,6 +94,8 @@ def refused(program: Program, schedule: OnyxSchedule, facts: GraphFacts, feature
         return "direction=adaptive pushes what changed while little does; give change_driven=true, or push or pull"
     if not reason and schedule.direction == "adaptive":
         reason = not_adaptive(program)
+    if not reason and schedule.bottom_up:
+        reason = not_bottom_up(program, schedule)
     if not reason and schedule.change_driven and schedule.direction != "pull":
         forms = change_driven(program)
         return forms if isinstance(forms, str) else ""
@@ -169,6 +171,8 @@ class OnyxPlanner:
             return
         unless = OVER | CHANGING if tracked else OVER
         most: Literal["some"] | None = "some" if either else None  # they usually process all edges
+        if self.choices.bottom_up:
+            self.draft.own(*self.choices.bottom_up.buffers())
         if self.choices.adaptive:
             self._plan_owners(RebuildingPulls(kernels, either=either), group, ())
         else:

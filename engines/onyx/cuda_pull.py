@@ -25,7 +25,12 @@ def whole_warp(teams: int) -> int:
 
 
 class PullKernels(Kernels):
-    """Builds the kernels of a plan that pulls."""
+    """Builds the kernels of a plan that pulls.
+
+    ``enough``: the test whether a gather has read enough of a row.
+    """
+
+    enough = templates.WHOLE_ROW
 
     def gather(
         self, group: FoldGroup, share: int, doubled: tuple[str, ...], *, many: int = 0, dirty_only: bool = False
@@ -95,6 +100,7 @@ class PullKernels(Kernels):
         wanted, flags = self.recompute_test(group)
         template = templates.GATHER.format(map=mapped[0], walked=mapped[1])
         template = template.replace("WANTED", wanted).replace("FETCH", templates.fetch("u", "v"))
+        template = template.replace("ENOUGH", self.enough)
         signature = [*more, ("in_offsets", "offsets"), ("in_neighbours", "ids"), *templates.RANGE, *flags]
         builder = self.builder(kernel, template, signature, ("start",))
         if flags:

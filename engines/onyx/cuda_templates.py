@@ -1,6 +1,7 @@
 """Onyx on CUDA: the bodies of its kernels, in which ``@name`` is replaced by generated statements.
 
-``WANTED`` selects the vertices that a kernel processes, and ``FLAGGED`` is the test of vertices by their flags.
+``WANTED`` selects the vertices that a kernel processes, ``FLAGGED`` is the test of vertices by their flags, and ``ENOUGH``
+is when a kernel has read enough of a row.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ VERTEX = """
     vertexmap{ahead}(team, first, last, WANTED, [&](Id v) {
         @vertex
     });
+    @end
 """
 FETCH = """[&](Id {row}, Id {other}, EdgeId e{more}) {{
             struct {{
@@ -37,6 +39,7 @@ GATHER = """
         [&](const auto& got, Id u, Id v, EdgeId e) {{
         @visit
         }},
+        ENOUGH,
         [&]() {{
         @join
         }},
@@ -44,6 +47,10 @@ GATHER = """
         @finish
         }});
 """
+WHOLE_ROW = "WholeRow()"
+UNTIL = """[&]() {
+        @enough
+        }"""
 SEGMENTS = """
     @kernel
     segments<{run}, {depth}, {abreast}, {reverses}>(team, in_rows, in_neighbours, {reverse}, first, last,

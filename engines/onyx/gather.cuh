@@ -2,7 +2,7 @@
 // steps. A warp owns a vertex of the middle list, and a block a hub.
 #pragma once
 
-#include "vertexmap.cuh"
+#include "bottom_up.cuh"
 
 // The lanes of the SHARE teams that own a vertex together.
 template <int SHARE> __device__ inline unsigned owners(const Team& team)
@@ -70,19 +70,41 @@ __device__ inline Matrix<M, N> across_block(const Team& team, Matrix<M, N> matri
     return matrix;
 }
 
+// All edges of a vertex are read.
+struct WholeRow {
+    __device__ bool operator()() const { return false; }
+};
+template <class Enough> constexpr bool reads_whole_row = false;
+template <> constexpr bool reads_whole_row<WholeRow> = true;
+
 // Call visit(got, u, v, e) for the edges e of v from `begin` on with stride STRIDE; DEPTH of them are fetched before
 // the first is visited.
 template <int STRIDE, int DEPTH, class Fetch, class Visit>
-__device__ inline void visit_edges(Id v, EdgeId begin, EdgeId end, const Id* neighbours, Fetch fetch, Visit visit)
+__device__ inline void visit_some(Id v, EdgeId e, EdgeId end, const Id* neighbours, Fetch fetch, Visit visit)
 {
-    for (EdgeId e = begin; e < end; e += STRIDE * DEPTH) {
-        // the last edge replaces missing ones, so that no load waits behind a branch for an earlier one
-        Id u[DEPTH];
-        decltype(fetch(v, v, e)) got[DEPTH];
-        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) u[d] = neighbours[at_most(e + d * STRIDE, end - 1)];
-        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) got[d] = fetch(u[d], v, at_most(e + d * STRIDE, end - 1));
-        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d)
-            if (e + d * STRIDE < end) visit(got[d], u[d], v, e + d * STRIDE);
+    // the last edge replaces missing ones, so that no load waits behind a branch for an earlier one
+    Id u[DEPTH];
+    decltype(fetch(v, v, e)) got[DEPTH];
+    _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) u[d] = neighbours[at_most(e + d * STRIDE, end - 1)];
+    _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) got[d] = fetch(u[d], v, at_most(e + d * STRIDE, end - 1));
+    _Pragma("unroll") for (int d = 0; d < DEPTH; ++d)
+        if (e + d * STRIDE < end) visit(got[d], u[d], v, e + d * STRIDE);
+}
+
+// Do the same for all edges up to `end`, by part number `part` of STRIDE parts, of which SHARE are teams of this warp.
+// All of these stop if one of them has `enough`.
+template <int SHARE, int STRIDE, int DEPTH, class Fetch, class Visit, class Enough>
+__device__ inline void visit_edges(const Team& team, Id v, EdgeId begin, EdgeId end, int part, const Id* neighbours,
+                                   Fetch fetch, Visit visit, Enough enough)
+{
+    if constexpr (reads_whole_row<Enough>) {
+        for (EdgeId e = begin + part; e < end; e += STRIDE * DEPTH)
+            visit_some<STRIDE, DEPTH>(v, e, end, neighbours, fetch, visit);
+    } else {
+        for (EdgeId e = begin; e < end; e += STRIDE * DEPTH) {
+            if (e + part < end) visit_some<STRIDE, DEPTH>(v, e + part, end, neighbours, fetch, visit);
+            if (__any_sync(owners<SHARE>(team), enough())) break;
+        }
     }
 }
 
@@ -127,14 +149,16 @@ __device__ inline void owners_of_wanted(const Team& team, Id first, Id last, Wan
     });
 }
 
-// For the wanted vertices: start(v); visit(got, u, v, e) for each team's share of its in-edges; join() sums the values
-// of the teams; finish(v) by one team. Vertices of MANY edges or more are left to gather_middle and gather_hubs;
-// MANY = 0: none are. The vertices of ROUNDS rounds of a block are consecutive, and the grid has as many blocks as that
-// takes. ROUNDS = 0: their stride is the whole grid, which may have any number of blocks. AHEAD: as in to_visit.
+// For the wanted vertices: start(v); visit(got, u, v, e) for each team's share of its in-edges, until a team has
+// enough(); join() sums the values of the teams; finish(v) by one team. Vertices of MANY edges or more are left to
+// gather_middle and gather_hubs; MANY = 0: none are. The vertices of ROUNDS rounds of a block are consecutive, and the
+// grid has as many blocks as that takes. ROUNDS = 0: their stride is the whole grid, which may have any number of
+// blocks. AHEAD: as in to_visit.
 template <int SHARE, int DEPTH, int ROUNDS, bool AHEAD, EdgeId MANY,
-          class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
+          class Wanted, class Start, class Fetch, class Visit, class Enough, class Join, class Finish>
 __device__ inline void gather(const Team& team, const EdgeId* offsets, const Id* neighbours, Id first, Id last,
-                              Wanted wanted, Start start, Fetch fetch, Visit visit, Join join, Finish finish)
+                              Wanted wanted, Start start, Fetch fetch, Visit visit, Enough enough, Join join,
+                              Finish finish)
 {
     constexpr Id PER_WARP = TEAMS / SHARE, PER_BLOCK = BLOCK / 32 * PER_WARP;
     const Id mine = team.number / SHARE;
@@ -143,7 +167,7 @@ __device__ inline void gather(const Team& team, const EdgeId* offsets, const Id*
         const EdgeId edge = offsets[v], end = offsets[v + 1];
         if (MANY && end - edge >= MANY) return;
         start(v);
-        visit_edges<SHARE, DEPTH>(v, edge + part, end, neighbours, fetch, visit);
+        visit_edges<SHARE, SHARE, DEPTH>(team, v, edge, end, part, neighbours, fetch, visit, enough);
         join();
         if (part == 0) finish(v);
     };
@@ -181,15 +205,16 @@ __device__ inline void owners_of_listed(const Id* listed, Id first, Id last, Id 
 
 // Do the same for the wanted ones of `middle`, by one warp each: its first SHARE teams gather.
 template <int SHARE, int DEPTH, bool AHEAD,
-          class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
+          class Wanted, class Start, class Fetch, class Visit, class Enough, class Join, class Finish>
 __device__ inline void gather_middle(const Team& team, const Id* middle, const EdgeId* offsets, const Id* neighbours,
-                                     Id first, Id last, Wanted wanted, Start start, Fetch fetch, Visit visit, Join join,
-                                     Finish finish)
+                                     Id first, Id last, Wanted wanted, Start start, Fetch fetch, Visit visit,
+                                     Enough enough, Join join, Finish finish)
 {
     owners_of_listed<AHEAD>(middle, first, last, warp_of_grid(), warps_of_grid(), wanted, [&](Id v) {
         if (team.number >= SHARE) return;  // spare lanes have no memory for the results
         start(v);
-        visit_edges<SHARE, DEPTH>(v, offsets[v] + team.number, offsets[v + 1], neighbours, fetch, visit);
+        visit_edges<SHARE, SHARE, DEPTH>(
+            team, v, offsets[v], offsets[v + 1], team.number, neighbours, fetch, visit, enough);
         join();
         if (team.number == 0) finish(v);
     });
@@ -197,17 +222,19 @@ __device__ inline void gather_middle(const Team& team, const Id* middle, const E
 
 // Do the same for the wanted ones of `hubs`, by one block each: the first SHARE teams of its warps gather.
 template <int SHARE, int DEPTH, bool AHEAD,
-          class Wanted, class Start, class Fetch, class Visit, class Join, class Finish>
+          class Wanted, class Start, class Fetch, class Visit, class Enough, class Join, class Finish>
 __device__ inline void gather_hubs(const Team& team, const Id* hubs, const EdgeId* offsets, const Id* neighbours,
-                                   Id first, Id last, Wanted wanted, Start start, Fetch fetch, Visit visit, Join join,
-                                   Finish finish)
+                                   Id first, Id last, Wanted wanted, Start start, Fetch fetch, Visit visit,
+                                   Enough enough, Join join, Finish finish)
 {
     constexpr int STRIDE = BLOCK / 32 * SHARE;
     const int part = threadIdx.x / 32 * SHARE + team.number;
     owners_of_listed<AHEAD>(hubs, first, last, blockIdx.x, gridDim.x, wanted, [&](Id v) {
-        const EdgeId end = offsets[v + 1];
-        if (team.number < SHARE) start(v);  // spare lanes have no memory for the results
-        if (team.number < SHARE) visit_edges<STRIDE, DEPTH>(v, offsets[v] + part, end, neighbours, fetch, visit);
+        if (team.number < SHARE) {  // spare lanes have no memory for the results
+            start(v);
+            visit_edges<SHARE, STRIDE, DEPTH>(
+                team, v, offsets[v], offsets[v + 1], part, neighbours, fetch, visit, enough);
+        }
         join();  // all warps of the block have read the flag before it ends; finish(v) clears it
         if (part == 0 && team.number == 0) finish(v);
     });

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engines.onyx.estimates import following_share
 from engines.onyx.policy import DEFAULT, Policy, small_degrees
-from harness.api import EdgeReduce, EdgeUpdate, GraphReduce, K, change_driven, reads
+from harness.api import EdgeReduce, EdgeUpdate, GraphReduce, K, change_driven, message_bound, reads
 
 FLOAT = 4  # bytes
 
@@ -46,6 +46,7 @@ def resolve(
         vector_width=schedule.vector_width or TeamShape.for_program(program, features, schedule.feature_aware).width,
         block_size=schedule.block_size or policy.block_size,
         persistent=bool(schedule.persistent),
+        bottom_up=not not_bottom_up(program, schedule) if schedule.bottom_up is None else schedule.bottom_up,
     )
 
 
@@ -177,6 +178,17 @@ def not_adaptive(program: Program) -> str:
         if isinstance(stage, EdgeUpdate) or any(space == "reverse" for space, _ in reads(stage)):
             return f"direction=adaptive: {stage.name} reads or updates edges that change; give push or pull"
     return ""
+
+
+def not_bottom_up(program: Program, schedule: OnyxSchedule) -> str:
+    """Return why pulls have to read all edges; empty if they may skip what improves nothing.
+
+    ``schedule``: with its direction.
+    """
+    if schedule.direction != "adaptive":
+        return "bottom_up=true is built for the pulls of direction=adaptive; give that, or leave bottom_up unset"
+    bound = message_bound(program)
+    return f"bottom_up=true: {bound}; leave it unset" if isinstance(bound, str) else ""
 
 
 def sums_matrices(program: Program) -> bool:

@@ -72,11 +72,16 @@ class OnyxSchedule(EdgeOptions):
       every step has the registers of the one that needs most. Edges must not be streamed. The default (None) is chosen
       with ``change_driven``, and false for other graphs.
 
+    - ``bottom_up``: a pull of *adaptive* skips vertices that no message can improve, and ends a row once no later
+      message can improve its vertex, as derived from the program (:mod:`harness.language.message_bounds`; BFS, SSSP,
+      components). Answers are the same. The default (None) is to do so if the program allows it; other programs are
+      refused if it is given, with the reason.
+
     On both, ``edges`` and ``window_mb`` place all arrays with an element for every edge that kernels only read
     (:class:`harness.edge_places.EdgeOptions`).
 
-    ``pipeline``, ``balance``, ``vector_width``, ``block_size`` and ``persistent`` do not apply on the CPU and are
-    refused there unless None. ``engines.onyx.resolve`` fills in every other option that is None.
+    ``pipeline``, ``balance``, ``vector_width``, ``block_size``, ``persistent`` and ``bottom_up`` do not apply on the
+    CPU and are refused there unless None. ``engines.onyx.resolve`` fills in every other option that is None.
 
     ``hooking``: find components by hooking and pointer jumping instead of supersteps (:mod:`engines.onyx.hooking`), for
     programs that only pass the least or largest value on, on graphs in which every edge has a reverse edge. Options of
@@ -114,6 +119,9 @@ class OnyxSchedule(EdgeOptions):
     block_size: int | None = option(None, "GPU: threads of a block (null: the default)", values=(32, 64, 128, 256, 512))
     persistent: bool | None = option(None, "GPU: one launch runs all supersteps (null: the default)")
 
+    bottom_up: bool | None = option(
+        None, "GPU: pulls of adaptive read only what may improve a vertex (null: if the program allows it)"
+    )
     hooking: bool | None = option(
         None, "components by hooking and pointer jumping, without supersteps (null: false)"
     )  # fmt: skip
@@ -123,7 +131,9 @@ class OnyxSchedule(EdgeOptions):
     tune_s: float | None = option(None, "seconds after which tune tries no further plan (null: 10)", within="(0, inf)")
     tried: tuple[tuple[str, float], ...] | None = option(None, "set by tune: the seconds of each plan")
 
-    GPU_ONLY: ClassVar[tuple[str, ...]] = ("pipeline", "balance", "vector_width", "block_size", "persistent")
+    GPU_ONLY: ClassVar[tuple[str, ...]] = (
+        "pipeline", "balance", "vector_width", "block_size", "persistent", "bottom_up",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()

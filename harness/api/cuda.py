@@ -10,7 +10,9 @@ from harness.facts import Degrees
 from harness.language.analysis import Delta, steps_folded
 from harness.language.criterion import PROPAGATED_SHARE, TEST_EVERY
 from harness.language.integer_ranges import integer_ranges
+from harness.language.message_bounds import BEST, EXTREME, MessageBound
 from harness.language.program import IDENTITY, VertexReduce
+from harness.lowering.buffers import Holds
 from harness.lowering.cuda.buffers import CudaBuffer, flips_of, of_structure, table, work
 from harness.lowering.cuda.cached_edges import Prefixed
 from harness.lowering.cuda.calls import Call, Replay
@@ -50,8 +52,10 @@ from harness.lowering.summands import summand
 from harness.lowering.tracking import Tracking, composed_writes, live_after
 
 __all__ = [
+    "BEST",
     "CHANGING",
     "CUDA",
+    "EXTREME",
     "IDENTITY",
     "NEVER",
     "OVER",
@@ -74,11 +78,13 @@ __all__ = [
     "DeviceLayout",
     "DeviceStore",
     "Function",
+    "Holds",
     "KeptAccumulators",
     "Launch",
     "Listed",
     "Loop",
     "LoweredProgram",
+    "MessageBound",
     "Over",
     "PanelLayout",
     "Parameter",

@@ -30,6 +30,8 @@ class Holds(Enum):
     FAR = "flags of edges whose new values are in the second buffer"
     KEPT = "flags of vertices whose accumulators of the previous superstep are valid"
     CHANGED = "flag of a graph value that changed"
+    LEAST = "the least of an input's values, for each feature"
+    GREATEST = "the greatest of an input's values, for each feature"
     FLIPS = "number of times that two buffers have swapped"
     WORK = "intermediate values of kernels"
 

@@ -36,9 +36,10 @@ def test_cuda_kernels_are_shown_without_a_device(command_here):
     for shown in (
         "program label_propagation",
         "schedule OnyxSchedule(edges='resident', feature_aware=True, change_driven=False",
-        "dense_share=0.01, pipeline=True, balance='warp', vector_width=4, block_size=256, persistent=False), teams",
+        "dense_share=0.01, pipeline=True, balance='warp', vector_width=4, block_size=256, persistent=False, "
+        "bottom_up=False), teams",
         "chosen by the engine: edges, direction, dense_share, pipeline, balance, vector_width, block_size, "
-        "persistent\n",
+        "persistent, bottom_up\n",
         "kernel spread: spread, n_aggr, prob, settle",
         "// Generated: label_propagation, k = 5.",
         'extern "C" __global__ void __launch_bounds__(BLOCK) spread(Run* run',
@@ -60,7 +61,16 @@ def test_an_engine_that_cannot_run_it_says_why(command_here):
     ("device", "shown"),
     [
         ("cpu", (f"onyx (direction=adaptive): unsupported: {REFUSED}",)),
-        ("cuda", ("direction='adaptive'", "dense_share=0.3,", "_changes(Run* run", "_rebuilt(Run* run")),
+        (
+            "cuda",
+            (
+                "direction='adaptive'",
+                "dense_share=0.3,",
+                "_changes(Run* run",
+                "_rebuilt(Run* run",
+                "bottom_up: pulls skip vertices that are as good as best.level + 1,",
+            ),
+        ),
     ],
 )
 def test_a_direction_that_switches_by_itself_is_for_gpus(command_here, device, shown):

@@ -82,7 +82,7 @@ def test_answers_of_whole_runs(name, balance, persistent, features, adaptive):
 def test_supersteps_pull_from_the_share_of_the_edges_that_is_given(share, adaptive):
     """A superstep pushes the edges of the sources that moved before it, or pulls all edges."""
     algorithm, program, graph = network("bfs")
-    engine = adaptive(program, graph, 1, share=share, balance="warp")
+    engine = adaptive(program, graph, 1, share=share, balance="warp", bottom_up=False)
     run = ReferenceRun(program, graph, 1)
     for one in (engine, run):
         one.reset(algorithm.inputs(graph, 1))

@@ -198,8 +198,11 @@ def test_a_yes_is_kept(strategy, build):
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("pipeline", True), ("balance", "edge"), ("vector_width", 4), ("block_size", 256), ("persistent", True)],
-)
+    [
+        ("pipeline", True), ("balance", "edge"), ("vector_width", 4), ("block_size", 256), ("persistent", True),
+        ("bottom_up", True),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("direction", ["push", "pull"])
 def test_options_of_gpus_are_refused_by_name(option, value, direction):
     graph, _ = problem("pagerank", "grid", 1)

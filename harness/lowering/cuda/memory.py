@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.contract import Unsupported
+from harness.graph.file_maps import in_parts
 from harness.language import Inputs
 from harness.language.criterion import PROPAGATED_SHARE
 from harness.language.evaluation import concrete
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
+OF_PROPERTY = (Holds.PROPERTY, Holds.LEAST, Holds.GREATEST)
 EDGES_AT_ONCE = 1 << 24  # whose values are reordered on the device at once, from temporary arrays
 
 
@@ -61,13 +63,17 @@ class DeviceMemory:
         before, self._inputs = self._inputs, None
         changing = []
         for buffer in self.plan.buffers:
-            if buffer.holds is not Holds.PROPERTY:
+            if buffer.holds not in OF_PROPERTY:
                 continue
             prop = self.program.properties[buffer.of]
             if prop.role in ("state", "temporary"):
                 changing.append((buffer, prop))
-            elif before is None or before.properties.get(prop.name) is not inputs.properties.get(prop.name):
+            elif before is not None and before.properties.get(prop.name) is inputs.properties.get(prop.name):
+                continue
+            elif buffer.holds is Holds.PROPERTY:
                 self._give(buffer, prop, start)
+            else:
+                self._give_extremes(buffer, prop, start)
         for buffer, prop in changing:
             if prop.name in state:
                 self._give(buffer, prop, start)
@@ -105,6 +111,16 @@ class DeviceMemory:
         padded = values.size != len(values) * buffer.stride
         flat = self.layout.pack(values, prop.shape) if padded else np.ascontiguousarray(values).ravel()
         self.array(buffer)[: len(flat)].set(flat)
+
+    def _give_extremes(self, buffer: CudaBuffer, prop: Property, start: Start) -> None:
+        """Set a buffer to the least or greatest values of an input, or to NaN if it has none."""
+        given, least = start.of(prop), buffer.holds is Holds.LEAST
+        if on_device(given):
+            given = given.min(axis=0, keepdims=True).get() if least else given.max(axis=0, keepdims=True).get()
+        extreme = np.minimum if least else np.maximum
+        parts = [extreme.reduce(part, axis=0) for part in in_parts(given) if len(part)]
+        values = extreme.reduce(parts, axis=0)[None] if parts else np.full((1, *given.shape[1:]), np.nan)
+        self.arrays[buffer.name][: buffer.length].set(self.layout.pack(values.astype(np.float32), prop.shape))
 
     def _give_on_device(self, buffer: CudaBuffer, prop: Property, given: Any) -> None:
         """Set a property to values on this device. Raises Unsupported for an array of edges in memory of the host."""

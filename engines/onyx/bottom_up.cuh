@@ -1,0 +1,103 @@
+// Pulls of extrema along paths that read only what may improve a vertex (harness/language/message_bounds.py). A vertex
+// step notes the best value that a moved source holds. The next pull computes from it a bound that no message exceeds,
+// skips vertices that have reached it in every feature, and ends a row as soon as its messages have reached it.
+#pragma once
+
+#include "graphreduce.cuh"
+
+// The best values are kept for the superstep that reads them, for the next one, which vertex steps write, and for the
+// one after it, which they clear.
+constexpr int KEPT_BEST = 3;
+
+// Return whether a value is at least as good as a bound. An infinite bound that no value exceeds is not known: sources
+// may hold it that have not moved.
+template <class Operation> struct Bound;
+template <> struct Bound<Min> {
+    static __device__ float unknown() { return -INFINITE; }
+    static __device__ bool reached(float value, float bound) { return value <= bound & bound > -INFINITE; }
+};
+template <> struct Bound<Max> {
+    static __device__ float unknown() { return INFINITE; }
+    static __device__ bool reached(float value, float bound) { return value >= bound & bound < INFINITE; }
+};
+
+// The vertices with a feature that has not reached its bound.
+template <class Operation, int N, int STRIDE> struct Improvable {
+    const float *values, *bounds;
+    __device__ bool operator()(Id v) const
+    {
+        for (int f = 0; f < N; ++f)
+            if (!Bound<Operation>::reached(values[size_t(v) * STRIDE + f], bounds[f])) return true;
+        return false;
+    }
+};
+// A warp tests several chunks at once only if a vertex has one value.
+template <class Operation, int N, int STRIDE>
+constexpr int tested<true, Improvable<Operation, N, STRIDE>> = N == 1 ? SCANNED : 1;
+
+// Store bounds in shared memory for all threads of a block, which call this together.
+template <class Operation> __device__ inline void share_bounds(const Team&, float* bounds, float mine, bool known)
+{
+    if (threadIdx.x == 0) bounds[0] = known ? mine : Bound<Operation>::unknown();
+    __syncthreads();
+}
+template <class Operation, int N>
+__device__ inline void share_bounds(const Team& team, float* bounds, const Row<N>& mine, bool known)
+{
+    if (threadIdx.x < LANES)
+        FEATURES(slot, N)
+            if (team.holds(slot, N)) bounds[team.feature(slot)] = known ? mine[slot] : Bound<Operation>::unknown();
+    __syncthreads();
+}
+
+// Return what the messages to a vertex have to reach so that later ones change nothing: of features whose values have
+// reached their bounds, nothing.
+template <class Operation, int N, int STRIDE>
+__device__ inline Row<N> goals(const Team& team, const float* values, const float* bounds)
+{
+    Row<N> row = load<N, STRIDE>(team, values);
+    FEATURES(slot, N) {
+        const float bound = team.holds(slot, N) ? bounds[team.feature(slot)] : 0.0f;
+        row[slot] = Bound<Operation>::reached(row[slot], bound) ? Operation::identity() : bound;
+    }
+    return row;
+}
+template <class Operation> __device__ inline bool reached(const Team&, float value, float goal)
+{
+    return Bound<Operation>::reached(value, goal);
+}
+template <class Operation, int N>
+__device__ inline bool reached(const Team& team, const Row<N>& row, const Row<N>& goal)
+{
+    bool all = true;
+    FEATURES(slot, N) all &= !team.holds(slot, N) | Bound<Operation>::reached(row[slot], goal[slot]);
+    return !any(team, !all);
+}
+
+// Include the new value of a feature, if it moved, in the best that this thread has seen. NaN makes the bound unknown.
+template <class Operation> __device__ inline void improve(float& best, float before, float now)
+{
+    if (differs(before, now)) best = now == now ? Operation()(best, now) : Bound<Operation>::unknown();
+}
+
+// Combine the best values of a block with those of others; all threads of the block call this. `moved`: this thread has
+// seen a source that moved.
+template <class Operation, int STRIDE>
+__device__ inline void note_best(const Team&, float* best, Count superstep, float mine, bool moved)
+{
+    if (!__syncthreads_or(moved)) return;
+    mine = teams_combined_in_block<Operation>(mine);
+    if (threadIdx.x == 0) Operation::into(best + (superstep + 1) % KEPT_BEST, mine);
+}
+template <class Operation, int STRIDE, int N>
+__device__ inline void note_best(const Team& team, float* best, Count superstep, Row<N> mine, bool moved)
+{
+    if (!__syncthreads_or(moved)) return;
+    FEATURES(slot, N) mine[slot] = teams_combined_in_block<Operation>(mine[slot]);
+    if (threadIdx.x < LANES) reduce_into<Operation, STRIDE>(team, best + (superstep + 1) % KEPT_BEST * STRIDE, mine);
+}
+template <class Operation, int STRIDE> __device__ inline void clear_best(float* best, Count superstep)
+{
+    for (int i = threadIdx.x; blockIdx.x == 0 && i < STRIDE; i += BLOCK)
+        best[(superstep + 2) % KEPT_BEST * STRIDE + i] = Operation::identity();
+}
