@@ -1,7 +1,7 @@
 """Onyx on CUDA: the bodies of its kernels, in which ``@name`` is replaced by generated statements.
 
-``WANTED`` selects the vertices that a kernel processes, ``FLAGGED`` is the test of vertices by their flags, and ``ENOUGH``
-is when a kernel has read enough of a row.
+``WANTED`` selects the vertices that a kernel processes, ``FLAGGED`` is the test of vertices by their flags, and
+``ENOUGH`` is when a kernel has read enough of a row.
 """
 
 from __future__ import annotations
