@@ -27,9 +27,10 @@ code. It describes graph-based learning algorithms. Traversals have active verti
 """
 FOOT = """
 Shared memory: intermediate values of a vertex stay on the chip between consecutive steps. With it (Y), consecutive
-steps are one kernel, short rows stay in registers, and matrices are in shared memory as long as two blocks fit on a
-multiprocessor (96 floats per thread: up to k = 9). Without it (N), every step is a separate kernel, the values between
-steps are in global memory, and the matrices of a thread are in its local memory, which is part of global memory.
+steps are one kernel, and short rows stay in registers. Matrices are in shared memory as long as two blocks fit on a
+multiprocessor (96 floats per thread: up to k = 9). Without it (N), every step is a separate kernel, and the values
+between steps are in global memory. The matrices of a thread are then in its local memory, which is part of global
+memory.
 """
 
 
