@@ -35,7 +35,6 @@ def resolve(
         on_gpu = policy.adaptive_shares[sums] if adaptive else policy.dense_share_cuda
         share = round(following_share(graph, policy), 4) if on_cpu else on_gpu
         schedule = replace(schedule, dense_share=share)
-    schedule = replace(schedule, hooking=bool(schedule.hooking))
     if device.kind == "cpu":
         return schedule
     from harness.api.cuda import TeamShape

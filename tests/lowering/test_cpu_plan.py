@@ -44,7 +44,7 @@ EVERY_EDGE_PAIRS = GraphFacts(
 # Options that may stay None: they have no meaning for the program or beside the other options, or their value is known
 # only once kernels are loaded or batches are formed.
 LEFT_OPEN = {
-    "onyx": {"tune", "tune_s", "tried"}, "simdx": {"filter", "bin_size", "pull_share", "resident_blocks"},
+    "onyx": {"hooking", "tune", "tune_s", "tried"}, "simdx": {"filter", "bin_size", "pull_share", "resident_blocks"},
     "scaph": {"extract_threads"}, "lonestar": {"shuffle", "hub", "blocks", "barrier", "workers", "estimates", "basis"},
 }  # fmt: skip
 
@@ -55,8 +55,8 @@ def unresolved(engine, plan, device):
     found = {field.name for field in dataclasses.fields(schedule) if getattr(schedule, field.name) is None}
     edges = getattr(schedule, "edges", "resident")
     found -= {"window_mb"} if edges != "streamed" else set()
-    found -= {"advice", "kept_share"} if edges != "managed" else set()
-    found -= {"cache_mb", "panel"}  # None: no cache, and all features at once
+    found -= {"advice"} if edges != "managed" else set()
+    found -= {"cache_mb", "kept_share", "panel"}  # None: no cache, all pages stay, and all features at once
     if device == "cpu":
         found -= {*getattr(schedule, "GPU_ONLY", ()), "feature_aware"}
     return found - LEFT_OPEN.get(engine, set())
