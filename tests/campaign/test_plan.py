@@ -17,6 +17,7 @@ from harness.campaign.recovery import SWEEP_LOCK
 from harness.campaign.resume import SWEEP_FILE, continued, described
 from harness.plugins import load_plugins
 from harness.records import write_record
+from harness.records.outcome import Outcome
 from harness.records.timing_caveat import Mark
 from tests.campaign.test_cell import config
 from tests.conftest import FAKES
@@ -168,3 +169,13 @@ def test_a_damaged_description_is_refused_and_stays(planned, tmp_path, content):
     with pytest.raises(CampaignError, match=r"mine/sweep\.json does not list the cells of a sweep"):
         prepare_output(plan)
     assert (plan.folder / SWEEP_FILE).read_text() == content
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_rerun_failed_runs_cells_again_that_have_no_acceptable_record(planned, outcome):
+    plan = planned(1)
+    found = record(outcome=outcome.value)
+    again = outcome.value not in ("ok", "unsupported")
+    for rerun, due in (("failed", again), ("all", True), ("none", False)):
+        assert dataclasses.replace(plan, rerun=rerun).due(found) is due
+        assert dataclasses.replace(plan, rerun=rerun).due(None)

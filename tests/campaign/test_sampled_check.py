@@ -182,3 +182,19 @@ def test_a_state_that_any_run_calls_settled_is_checked_at_its_end(timed_settled,
     assert found.settled is timed_settled
     assert found.answer["x"] == 5, "that of the timed run"
     assert (None if found.final is None else found.final["x"][0]) == final
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_value_outside_of_the_sample_that_is_no_number_is_noticed(bad, monkeypatch):
+    program = trace(LabelPropagation())
+    [name] = program.outputs
+    values = {name: np.ones((5, 2), np.float32)}
+    values[name][3, 1] = bad
+    problem = SimpleNamespace(
+        start=None, graph=SimpleNamespace(num_edges=9), max_supersteps=7, by_residual=False, program=program
+    )  # fmt: skip
+    monkeypatch.setattr(verdict, "library_answer", lambda problem: None)
+    right = SimpleNamespace(worst=lambda problem: (Comparison(True, 0.0, 0.0, WITHIN), "a sample"))
+    cell = SimpleNamespace(validate="sampled")
+    outcome, reason, _ = verdict.verdict(cell, problem, values, settled=True, supersteps=5, checked=right)
+    assert (outcome, name in reason) == ((Outcome.DIVERGED, True) if np.isnan(bad) else (Outcome.OK, False))

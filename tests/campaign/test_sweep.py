@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import signal
 import subprocess
@@ -206,3 +207,10 @@ def test_jobs_that_run_at_once_ask_for_different_problems(plan):
         assert len({(cell.round, cell.graph, cell.engine) for cell in window}) == 1
     assert [cell.round for cell in cells] == [1] * 24 + [2] * 24
     assert [cell.graph_parameters for cell in cells[:12]].count(cells[0].graph_parameters) == 12
+
+
+def test_graphs_of_other_parameters_are_other_graphs_for_jobs_at_once(plan):
+    """All cells of one graph come before those of the next, which need not be in memory at the same time."""
+    found = plan("engine=onyx,gunrock", "algorithm=pagerank,label_propagation", "graph=grid", "graph.rows=5,6")
+    rows = [planned.cell.graph_parameters["rows"] for planned in in_turns(found.cells)]
+    assert [(number, len(list(cells))) for number, cells in itertools.groupby(rows)] == [(5, 4), (6, 4)]

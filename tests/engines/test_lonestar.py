@@ -576,3 +576,10 @@ def test_a_forgotten_lock_is_found(monkeypatch, order):
     with pytest.raises(EngineFailure, match="at the same time"):
         for _ in range(200):
             engine.ordered_superstep()
+
+
+@pytest.mark.parametrize(("edges", "hub"), [(0, 256), (2_500, 256), (1 << 20, 256), (1 << 21, 512), (1 << 30, 1 << 18)])
+def test_a_column_with_a_4096th_of_the_edges_is_a_hub_but_none_of_few_edges(edges, hub):
+    assert LonestarSchedule(order="owner").resolved(given=False, edges=edges).hub == hub
+    assert LonestarSchedule(order="owner", hub=9).resolved(given=False, edges=edges).hub == 9
+    assert LonestarSchedule(order="el").resolved(given=False, edges=edges).hub is None

@@ -24,6 +24,7 @@ from harness.contract import Device, No, ScheduleError, options_of
 from harness.facts import Degrees
 from harness.graph import Graph
 from harness.graph.generators import grid, random_ratings, rmat
+from harness.language import Algorithm, minimum, trace
 from harness.lowering.accumulators import separated
 from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.log_products import products_as_sums
@@ -368,3 +369,29 @@ def test_every_schedule_of_cusparse_leaves_a_way(features):
         options = dict(zip(values, chosen, strict=True))
         allowed = new_engine("cusparse", options)._allowed
         assert [way for way in all_ways(features) if allowed(way, features)], options
+
+
+@pytest.mark.parametrize(("weighted", "direction"), [((False,), "pull"), ((True,), "push"), ((True, True), "push"),
+                                                     ((True, False), "pull"), ((False, True), "pull")])  # fmt: skip
+def test_changes_are_pushed_on_the_cpu_if_all_messages_travel_along_paths(weighted, direction):
+    """A message that is only the value of its source moves most vertices at once."""
+
+    class Several(Algorithm):
+        name = "several"
+
+        def build(self, p):
+            for number, along in enumerate(weighted):
+                self.reduction(p, f"x{number}", float(along))
+            p.repeat(9)
+            p.output("x0", bound=0.0)
+
+        def reduction(self, p, name, step):
+            p.vertex(name, start=1.0)
+            p.over_edges(into=f"least_{name}", reduce="min")(
+                lambda src: getattr(src, name) + step if step else getattr(src, name)
+            )
+            p.over_vertices(lambda v: {name: minimum(getattr(v, name), getattr(v, f"least_{name}"))})
+
+    graph = GraphFacts(1 << 18, 1 << 20, 9)
+    found = resolve(OnyxSchedule(), trace(Several()), 1, graph, DEVICES["cpu"])
+    assert (found.change_driven, found.direction) == (True, direction)

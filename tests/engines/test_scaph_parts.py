@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
+from types import SimpleNamespace
 
 import hypothesis.strategies as st
 import numpy as np
@@ -12,6 +14,10 @@ from hypothesis import given
 from engines.outofmemory.scaph import packing
 from engines.outofmemory.scaph.extraction import groups_of, runs_of_rows, useful_edges
 from engines.outofmemory.scaph.levels import LevelQueue
+from engines.outofmemory.scaph.order import Order
+from engines.outofmemory.scaph.part_times import PartTimes
+from engines.outofmemory.scaph.queued import QueuedSuperstep
+from engines.outofmemory.scaph.traffic import Traffic
 from engines.outofmemory.scaph.values import LeastTime, Rates, Rule, Values
 
 # useful bytes before and now, of 1,000
@@ -145,3 +151,59 @@ def test_rows_are_packed_on_all_threads_after_a_launch_on_one(monkeypatch):
     vertices = packing.FEW + 1
     packer.mark(np.ones(vertices, np.bool_), np.zeros(vertices + 1, np.int64), 0, np.zeros((-(-vertices // 32), 2)))
     assert given == [(packing.numba.config.NUMBA_NUM_THREADS,) * 2]
+
+
+def test_of_those_processed_as_often_the_one_that_has_waited_longest_is_evicted():
+    queue = LevelQueue(3)
+    for number in (8, 3, 5):
+        queue.enter(number)
+        queue.take()
+        assert queue.drop(number, 1)
+    assert [queue.evict() for _ in range(4)] == [8, 3, 5, None]
+
+
+class Superstep(QueuedSuperstep):
+    """A superstep over subgraphs that stay active; ``low``: those of low value."""
+
+    def __init__(self, rounds, slots, numbers, low=()):
+        place = SimpleNamespace(count=slots, of=lambda key: None, choose=min)
+        readings = SimpleNamespace(traffic=Traffic(), slots=place, times=PartTimes(), order=Order())
+        super().__init__(rounds, readings)
+        self.numbers, self.low, self.held, self.pushed = numbers, low, {}, []
+
+    def pending(self):
+        return dict.fromkeys(self.numbers, 1)
+
+    def key(self, number):
+        return number
+
+    def active(self, number):
+        return True
+
+    def fetch(self, number, slot):
+        assert slot not in self.held, "the slot of another subgraph"
+        self.held[slot] = number
+        return number not in self.low
+
+    def released(self, slot):
+        del self.held[slot]
+
+    def push(self, number, slot, *, again):
+        assert self.held[slot] == number
+        self.pushed.append((number, again))
+        assert len(self.pushed) <= len(self.numbers) * self.queue.rounds, "it does not end"
+
+
+@given(st.integers(1, 4), st.integers(3, 6), st.integers(0, 9), st.sets(st.integers(0, 8)))
+def test_a_superstep_processes_each_subgraph_once_and_those_in_memory_up_to_the_rounds(rounds, slots, count, low):
+    step = Superstep(rounds, slots, range(count), low)
+    step.process()
+    first = [number for number, again in step.pushed if not again]
+    assert first == list(range(count))
+    times = Counter(number for number, _ in step.pushed)
+    assert all(number in low or times[number] <= rounds for number in first)
+    assert all(times[number] == 1 for number in first if number in low)
+    assert sum(times.values()) - count == step.traffic.subgraphs["again"]
+    assert (len(step.queue), step.held, len(step.free)) == (0, {}, slots)
+    if count and count - 1 not in low:
+        assert times[count - 1] == rounds, "nothing is read that could take its place"

@@ -214,3 +214,12 @@ def test_an_accuracy_that_one_round_could_not_time_has_no_time():
     ]
     rounds[1]["accuracy"] = {**rounds[1]["accuracy"], "superstep": None, "solve": None}
     assert merge_rounds(rounds)[0]["accuracy"] == rounds[1]["accuracy"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_newest_record_of_a_round_counts_in_any_order(order):
+    """Folders are merged and read by name: the order of records is not that of time."""
+    older, newer = (in_round(1, (x, x, x), started=f"2026-01-0{day}T00:00:00+00:00") for day, x in ((1, 9.0), (2, 1.0)))
+    [merged] = merge_rounds([older, newer][::order])
+    assert merged["solve"]["median"] == 1.0
+    assert superseded([older, newer][::order]) == [older]

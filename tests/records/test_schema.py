@@ -180,3 +180,14 @@ def test_every_part_of_a_record_that_may_be_null_is_checked():
     }
     assert set(optional) == set(PARTS)
     assert [name for name, kind in optional.items() if made[kind].get("additionalProperties") is not False] == []
+
+
+@pytest.mark.parametrize(("scale", "width", "stopped"), [
+    (1000.0, 0.05, "budget"), (1000.0, 0.25, "precise"), (0.001, 0.05, "budget"), (0.001, 0.25, "precise"),
+])  # fmt: skip
+def test_the_width_that_stopped_a_record_of_version_1_is_relative(scale, width, stopped):
+    """The interval is a fifth of the median, in seconds of any size."""
+    kept = json.loads(KEPT[1].read_text())
+    solve = {**kept["solve"], "low": 0.9 * scale, "median": scale, "high": 1.1 * scale}
+    config = {**kept["config"], "measure": {**kept["config"]["measure"], "width": width}}
+    assert upgraded({**kept, "solve": solve, "config": config})["solve"]["stopped"] == stopped

@@ -179,3 +179,16 @@ def test_the_commands_write_the_table_and_no_figure(tmp_path, capsys):
     assert main(["publish", str(tmp_path / "demo"), "--docs", str(docs)]) == 0
     assert r"| faster | \>= 2x | 4x" in (docs / "page.md").read_text()
     capsys.readouterr()
+
+
+@pytest.mark.parametrize(("cells", "share", "least"), [(20, 0.55, 11), (25, 0.56, 14), (100, 0.07, 7), (3, 0.67, 3)])
+def test_a_share_of_the_cells_is_rounded_up_to_whole_cells_and_no_further(cells, share, least):
+    """0.55 of 20 cells is 11, and 11.000000000000002 in floating point."""
+    for faster, holds in ((least, "yes"), (least - 1, "no")):
+        records = [
+            made
+            for number in range(cells)
+            for made in (cell("fast", 1.0, graph=f"g{number}"),
+                         cell("slow", 4.0 if number < faster else 1.0, graph=f"g{number}"))
+        ]  # fmt: skip
+        assert verdicts(records, {**FASTER, "share": share}) == [(holds, f"{faster} of {cells}")]
