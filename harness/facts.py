@@ -50,7 +50,9 @@ class GraphFacts:
 
     ``num_edges`` counts stored (directed) edges. ``max_in_degree`` is 0 for a graph without edges. ``bipartite``: the
     numbers of vertices of both sides; None if the graph is not bipartite. ``paired``: every edge has a reverse edge.
-    ``spans``: of sampled edges; a property of the numbering, by which graphs are not compared.
+    ``self_loops``: some edge leads from a vertex to itself. ``one_way``: the graph is bipartite, and every edge leads
+    from its left to its right side. ``spans``: of sampled edges; a property of the numbering, by which graphs are not
+    compared.
     """
 
     num_vertices: int
@@ -60,6 +62,8 @@ class GraphFacts:
     out_degrees: Degrees = Degrees()
     bipartite: tuple[int, int] | None = None
     paired: bool = False
+    self_loops: bool = False
+    one_way: bool = False
     spans: Spans = field(default=Spans(), compare=False)
 
     @property

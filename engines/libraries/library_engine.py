@@ -176,11 +176,7 @@ def _sources(start: Array, library: str) -> NDArray[np.int64]:
 
 def _simple(graph: Graph, kind: str) -> bool:
     """Return whether cores are defined on the graph: no edge twice and no loop; components take any."""
-    if kind != "kcore":
-        return True
-    source, destination = graph.csr.row_of_edge, graph.csr.neighbours
-    parallel = (source[1:] == source[:-1]) & (destination[1:] == destination[:-1])  # rows are sorted
-    return not parallel.any() and not (source == destination).any()
+    return kind != "kcore" or not (graph.has_parallel_edges or graph.has_self_loops)
 
 
 # what ways share ------------------------------------------------------------------------------------------------------

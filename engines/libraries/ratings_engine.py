@@ -75,7 +75,7 @@ class RatingsEngine(Engine):
         problem = recognised_sgd(program)
         if problem is None:
             return No(f"{self.library} has no function for this program; this engine calls it for sgd_mf")
-        if graph.bipartite is None or int(graph.csr.offsets[graph.bipartite[0]]) != graph.num_edges:
+        if not graph.facts.one_way:
             return No(f"{self.library} takes ratings: edges from the left to the right side of a bipartite graph")
         reason = self.refused(problem, graph, features)
         if reason:

@@ -19,18 +19,24 @@ def orders() -> tuple[str, ...]:
     return tuple(order for order in values if order != "auto")
 
 
-def candidates(program: Program, schedule: LonestarSchedule, graph: GraphFacts) -> list[str]:
-    """Return the orders that can run a program under the other options of a schedule.
+def unfit(program: Program, schedule: LonestarSchedule, graph: GraphFacts) -> str:
+    """Return why the edges of a graph cannot run under a schedule; empty if they can."""
+    if graph.self_loops and any(isinstance(stage, EdgeStep) for stage in program.stages):
+        return f"{program.name} updates both ends of an edge, and the graph has self-loops"
+    if schedule.of_sides and not graph.one_way:
+        return f"order={schedule.order} needs a bipartite graph whose edges lead from its left to its right side"
+    return ""
 
-    Those of rows and columns need ``graph.bipartite``: None if edges do not lead from the left to the right side.
-    """
+
+def candidates(program: Program, schedule: LonestarSchedule, graph: GraphFacts) -> list[str]:
+    """Return the orders that can run a program on a graph under the other options of a schedule."""
     steps = [stage for stage in program.stages if isinstance(stage, EdgeStep)]
     given = any(step.order == "given" for step in steps)
     serial = any(step.conflicts == "serial" for step in steps)
     found = []
     for order in orders():
         variant = replace(schedule, order=order)
-        if not variant.refusal(given=given, serial=serial) and (graph.bipartite is not None or not variant.of_sides):
+        if not variant.refusal(given=given, serial=serial) and not unfit(program, variant, graph):
             found.append(order)
     return found
 
@@ -65,7 +71,7 @@ def chosen(
         )
     found = estimated(program, schedule, graph, features, device)
     if not found:
-        return No("no order runs the program under these options of the schedule")
+        return No(unfit(program, schedule, graph) or "no order runs the program under these options of the schedule")
     basis = {**dict(device.figures), **problem_of(program, schedule, graph, features).named()}
     return replace(
         schedule, order=next(iter(found)), estimates=tuple((order, one.cost) for order, one in found.items()),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.lonestar.choice import FIGURES, explained
-from engines.lonestar.counts import leads_to_columns, lost_share
+from engines.lonestar.counts import lost_share
 from engines.lonestar.cpu_kernels import counters_of, passes_of, stamps_of
 from engines.lonestar.cpu_plan import plan
 from engines.lonestar.cpu_probe import cpu_figures
@@ -47,40 +47,26 @@ class LonestarCpuEngine(CpuEngine):
         return plan(program, self.schedule, graph, features, device, self.runs)
 
     def plan_on(self, program: Program, graph: Graph, features: int, device: Device) -> CpuPlan | No:
-        """Return the plan for the threads of a device; No for a graph that the schedule cannot run on.
+        """Return the plan for the threads of a device.
 
         With ``order=auto``, a device is measured if the cache has no figures of it.
         """
         if self.schedule.order == "auto" and device.kind == "cpu":
-            found = self.plan(program, self._fitting(graph), features, self._measured(device))
-        else:
-            found = super().plan_on(program, graph, features, device)
-        if isinstance(found, No):
-            return found
-        if graph.has_self_loops:
-            return No(f"{program.name} updates both ends of an edge, and the graph has self-loops")
-        if found.schedule.of_sides and not leads_to_columns(graph):
-            return No(
-                f"order={found.schedule.order} needs a bipartite graph whose edges lead from its left to its right side"
-            )
-        return found
+            return self.plan(program, graph.facts, features, self._measured(device))
+        return super().plan_on(program, graph, features, device)
 
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
         """Plan, and keep the text of the estimates of ``order=auto``; nothing is compiled. Raises EngineFailure."""
         super().generate(program, graph, features, device)
         if self.schedule.order == "auto":
             known = self._measured(device)
-            self._estimates = explained(program, self.schedule, self._fitting(graph), features, known)
+            self._estimates = explained(program, self.schedule, graph.facts, features, known)
 
     def _measured(self, device: Device) -> DeviceFacts:
         """Return the facts of a device with its figures, which are measured if the cache has none."""
         device = replace(device, threads=usable_threads(device))
         figures = figures_of(FIGURES, device, lambda: cpu_figures(device.threads))
         return DeviceFacts("cpu", device.threads, device_name(device), figures)
-
-    def _fitting(self, graph: Graph) -> GraphFacts:
-        """Return the facts of a graph, without sides if edges do not lead from left to right."""
-        return graph.facts if leads_to_columns(graph) else replace(graph.facts, bipartite=None)
 
     @property
     def taken(self) -> LonestarSchedule:

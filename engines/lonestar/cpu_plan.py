@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from engines.lonestar.choice import chosen
+from engines.lonestar.choice import chosen, unfit
 from engines.lonestar.cpu_blocks import plan_grid, plan_wavefront
 from engines.lonestar.cpu_kernels import updating
 from engines.lonestar.cpu_locks import plan_locked
@@ -52,7 +52,7 @@ def plan(
     policy: CpuPolicy,
 ) -> CpuPlan | No:  # fmt: skip
     """Return the plan of a traced program, or the reason why the schedule cannot run it."""
-    reason = refusal(program, graph, features)
+    reason = refusal(program, graph, features) or unfit(program, schedule, graph)
     if reason:
         return No(reason)
     taken = chosen(program, schedule, graph, features, device)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engines.lonestar.choice import FIGURES, candidates, chosen, explained
-from engines.lonestar.counts import leads_to_columns, lost_share
+from engines.lonestar.choice import FIGURES, candidates, chosen, explained, unfit
+from engines.lonestar.counts import lost_share
 from engines.lonestar.cuda_executor import LonestarExecutor
 from engines.lonestar.cuda_plan import plan
 from engines.lonestar.cuda_probe import cuda_figures
@@ -50,25 +50,19 @@ class LonestarCudaEngine(CudaEngine):
         """
         known = self._facts_of(device)
         if self.schedule.order == "auto" and not known.figures:
-            return self._most(program, graph, features)
-        found = self._plan_on(program, graph, features, known)
+            return self._most(program, graph.facts, features)
+        found = self.plan(program, graph.facts, features, known)
         return found if isinstance(found, No) else Yes(found.bytes_needed, found.host_bytes)
 
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
         """Plan, without a device. Raises EngineFailure if the program cannot run."""
         known = self._facts_of(device)
-        found = self._plan_on(program, graph, features, known)
+        found = self.plan(program, graph.facts, features, known)
         if isinstance(found, No):
             raise EngineFailure(found.reason)
         self.planned = found
         if self.schedule.order == "auto":
-            self._estimates = explained(program, self.schedule, self._fitting(graph), features, known)
-
-    def _plan_on(self, program: Program, graph: Graph, features: int, device: DeviceFacts) -> CudaPlan | No:
-        """Return the plan, or why it cannot run on a graph."""
-        found = self.plan(program, self._fitting(graph), features, device)
-        reason = "" if isinstance(found, No) else self._unfit(program, graph)
-        return No(reason) if reason else found
+            self._estimates = explained(program, self.schedule, graph.facts, features, known)
 
     # order=auto -------------------------------------------------------------------------------------------------------
     def _facts_of(self, device: Device, *, measure: bool = False) -> DeviceFacts:
@@ -80,24 +74,14 @@ class LonestarCudaEngine(CudaEngine):
             found = figures_of(FIGURES, device, lambda: cuda_figures(device.index))
         return DeviceFacts("cuda", name=device_name(device), figures=found or ())
 
-    def _fitting(self, graph: Graph) -> GraphFacts:
-        """Return the facts of a graph; for ``order=auto``, without sides if edges do not lead from left to right."""
-        sides = self.schedule.order != "auto" or leads_to_columns(graph)
-        return graph.facts if sides else replace(graph.facts, bipartite=None)
-
-    def _most(self, program: Program, graph: Graph, features: int) -> Yes | No:
+    def _most(self, program: Program, facts: GraphFacts, features: int) -> Yes | No:
         """Return the largest answer of all orders that ``order=auto`` may take."""
-        facts = self._fitting(graph)
-        plans = [
-            plan(program, replace(self.schedule, order=order), facts, features)
-            for order in candidates(program, self.schedule, facts)
-        ]
+        tried = candidates(program, self.schedule, facts)
+        plans = [plan(program, replace(self.schedule, order=order), facts, features) for order in tried]
         found = [one for one in plans if not isinstance(one, No)]
         if not found:
-            return No(next((one.reason for one in plans if isinstance(one, No)), "no order runs the program"))
-        unfit = self._unfit(program, graph)
-        if unfit:
-            return No(unfit)
+            reasons = [unfit(program, self.schedule, facts), *(one.reason for one in plans if isinstance(one, No))]
+            return No(next(filter(None, reasons), "no order runs the program"))
         return Yes(max(one.bytes_needed for one in found), max(one.host_bytes for one in found))
 
     def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
@@ -110,16 +94,6 @@ class LonestarCudaEngine(CudaEngine):
         """The schedule with every option filled in, after :meth:`generate`."""
         schedule: LonestarSchedule = self.planned.schedule
         return schedule
-
-    def _unfit(self, program: Program, graph: Graph) -> str:
-        """Return why the edges of a graph cannot run under the schedule; empty if they can."""
-        if graph.has_self_loops:
-            return f"{program.name} updates both ends of an edge, and the graph has self-loops"
-        if self.schedule.of_sides and not leads_to_columns(graph):
-            return (
-                f"order={self.schedule.order} needs a bipartite graph whose edges lead from its left to its right side"
-            )
-        return ""
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Build, load the kernels, upload. Raises DeviceUnavailable, CompilationFailed, MemoryError, EngineFailure."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from engines.lonestar import cuda_templates as templates
+from engines.lonestar.choice import unfit
 from engines.lonestar.cpu_locks import FirstList, HubColumns
 from engines.lonestar.cuda_tables import CudaBatches, CudaFirstList, CudaHubs, CudaWave, edges_of_degrees
 from engines.lonestar.orders import WaveTable
@@ -73,9 +74,7 @@ def refused(program: Program, schedule: LonestarSchedule, facts: GraphFacts, fea
             return f"{stage.name} is not a step of edges in place, and on CUDA this engine runs no others"
     given = any(step.order == "given" for step in steps)
     serial = any(step.conflicts == "serial" for step in steps)
-    reason = schedule.refusal(given=given, serial=serial)
-    if not reason and schedule.of_sides and facts.bipartite is None:
-        reason = f"order={schedule.order} needs a bipartite graph whose edges lead from its left to its right side"
+    reason = schedule.refusal(given=given, serial=serial) or unfit(program, schedule, facts)
     return reason or refusal(program, facts, features, in_place=True)
 
 

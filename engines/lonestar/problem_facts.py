@@ -40,8 +40,8 @@ class ProblemFacts:
         """Return the facts for a graph, k features, a number of supersteps, and block sizes of SGM and BlkDiag."""
         rows, columns = _used(graph.out_degrees.counts), _used(graph.in_degrees.counts)
         both = sorted((*rows, *columns))
-        left = graph.bipartite[0] if graph.bipartite else graph.num_vertices
-        right = graph.bipartite[1] if graph.bipartite else graph.num_vertices
+        every = graph.num_vertices, graph.num_vertices
+        left, right = graph.bipartite if graph.bipartite and graph.one_way else every
         edges = max(1, graph.num_edges)
         return cls(
             edges, sum(n for _, n in rows) or 1, sum(n for _, n in columns) or 1,

@@ -174,8 +174,13 @@ class Graph:
         """Return the facts with known summaries of the degrees."""
         return GraphFacts(
             self.num_vertices, self.num_edges, in_degrees.largest, in_degrees, out_degrees, self.bipartite,
-            self.has_reverse_edges, self.csr.spans,
+            self.has_reverse_edges, self.has_self_loops, self._leads_right, self.csr.spans,
         )  # fmt: skip
+
+    @property
+    def _leads_right(self) -> bool:
+        """Whether the graph is bipartite, and every edge leads from its left to its right side."""
+        return self.bipartite is not None and int(self.csr.offsets[self.bipartite[0]]) == self.num_edges
 
     @cached_property
     def has_reverse_edges(self) -> bool:
@@ -186,7 +191,12 @@ class Graph:
     @cached_property
     def has_self_loops(self) -> bool:
         """True if an edge leads from a vertex to itself."""
-        return self.bipartite is None and bool((self.csr.row_of_edge == self.csr.neighbours).any())
+        return self.bipartite is None and in_edges.any_self_loop(self.csr)
+
+    @cached_property
+    def has_parallel_edges(self) -> bool:
+        """True if several edges lead from one vertex to another."""
+        return not edges.first_of_parallel(self.csr).all()
 
     @property
     def reverse_edges(self) -> Array:

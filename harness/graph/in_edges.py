@@ -77,6 +77,22 @@ def edges_into(csr: Adjacency, vertices: NDArray[Any]) -> tuple[Array, Array]:
     return positions, csr.neighbours[positions]
 
 
+def any_self_loop(csr: Adjacency) -> bool:
+    """Return whether some edge leads from a vertex to itself; all edges are read once, in parts."""
+    size = csr.neighbours.size
+    for first in range(0, size, ROWS_AT_ONCE):
+        last = min(first + ROWS_AT_ONCE, size)
+        begin = int(np.searchsorted(csr.offsets, first, side="right")) - 1
+        end = int(np.searchsorted(csr.offsets, last, side="left"))
+        lengths = np.diff(np.clip(csr.offsets[begin : end + 1], first, last))
+        part = csr.neighbours[first:last]
+        found = bool((np.repeat(np.arange(begin, end, dtype=part.dtype), lengths) == part).any())
+        release_pages(part)
+        if found:
+            return True
+    return False
+
+
 def sources_of(csr: Adjacency, positions: NDArray[np.int64]) -> Array:
     """Return the sources of edges at CSR positions, in the dtype of `neighbours`."""
     rows = np.searchsorted(csr.offsets, positions, side="right") - 1

@@ -171,8 +171,8 @@ def test_candidates_are_the_orders_that_can_run():
     assert candidates(program, AUTO, graph) == [*(o for o in choice.orders() if o != "hogwild")]
     lossy = trace(SGDMatrixFactorisation(conflicts="lossy"))
     assert "hogwild" in candidates(lossy, AUTO, graph)
-    assert candidates(program, AUTO, replace(graph, bipartite=None)) == ["el", "agm_e", "levels"]
-    assert candidates(program, replace(AUTO, shuffle=True), replace(graph, bipartite=None)) == ["el", "levels"]
+    assert candidates(program, AUTO, replace(graph, one_way=False)) == ["el", "agm_e", "levels"]
+    assert candidates(program, replace(AUTO, shuffle=True), replace(graph, one_way=False)) == ["el", "levels"]
     given = program_of(lambda p, self: stepping(p, self, order="given"))
     assert candidates(given, AUTO, graph) == ["levels"]
     assert isinstance(chosen(given, replace(AUTO, hub=3), graph, 3, device()), No)

@@ -1,9 +1,12 @@
 """In-degrees and in-edges without a CSC: the same as those of the CSC, on any number of threads."""
 
 import os
+from unittest import mock
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.facts import GraphFacts
 from harness.graph import Graph, in_edges, slices
@@ -85,3 +88,21 @@ def test_a_sample_needs_no_csc(name, method):
     for one, other in zip(found.graph.whole_degrees, wanted.graph.whole_degrees, strict=True):
         np.testing.assert_array_equal(one, other)
     assert 10 < len(of_all_degrees(classes_of(graph), 4)) < graph.num_vertices
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=30), st.integers(1, 7))
+def test_loops_and_parallel_edges_are_found_in_parts_of_any_size(pairs, size):
+    sources, destinations = np.array(pairs, np.int64).reshape(-1, 2).T
+    graph = Graph.from_edges(sources, destinations, num_vertices=7, name="any", duplicates="keep")
+    with mock.patch.object(in_edges, "ROWS_AT_ONCE", size):
+        assert graph.has_self_loops == graph.facts.self_loops == any(u == v for u, v in pairs)
+    assert graph.has_parallel_edges == (len(set(pairs)) < len(pairs))
+    assert not graph.facts.one_way
+
+
+@pytest.mark.parametrize(("edges", "one_way"), [([(0, 2), (1, 3)], True), ([(0, 2), (3, 1)], False), ([], True)])
+def test_facts_tell_whether_edges_lead_from_left_to_right(edges, one_way):
+    sources, destinations = np.array(edges, np.int64).reshape(-1, 2).T
+    graph = Graph.from_edges(sources, destinations, num_vertices=4, name="sides", bipartite=(2, 2))
+    assert graph.facts.one_way == one_way
+    assert not Graph.from_edges(sources, destinations, num_vertices=4, name="no sides").facts.one_way

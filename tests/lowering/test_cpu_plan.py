@@ -16,6 +16,7 @@ from harness.conformance.matrix import schedules
 from harness.contract import Device, No, Phases, RunStatistics, Superstep, Yes
 from harness.edge_places import Place
 from harness.facts import Degrees, DeviceFacts, GraphFacts
+from harness.language import trace
 from harness.lowering.buffers import Holds
 from harness.lowering.cpu import executor, movement
 from harness.lowering.cpu.flags import blocks_of
@@ -25,10 +26,10 @@ from harness.lowering.cpu.tables import Owned, SideParts, SourceParts
 from harness.lowering.graph_store import Structure
 from harness.per_device import PerDevice
 from tests.engines.edge_programs import EDGE_PROGRAMS
-from tests.engines.problems import ALGORITHMS, SPECS, STRATEGIES, new_engine, problem, program, small
+from tests.engines.problems import ALGORITHMS, IN_PLACE, SPECS, STRATEGIES, new_engine, problem, program, small
 from tests.engines.programs import PROGRAMS, program_named, traced
 
-NAMES = [*ALGORITHMS, *PROGRAMS, *EDGE_PROGRAMS]
+NAMES = [*ALGORITHMS, *IN_PLACE, *PROGRAMS, *EDGE_PROGRAMS]
 GENERATING = ("onyx", "gunrock", "tigr", "simdx")
 PLANNING = (*GENERATING, "emogi", "scaph", "lonestar")
 PLACED = [(name, (("edges", edges),)) for name in GENERATING for edges in ("mapped", "streamed", "managed")]
@@ -67,6 +68,8 @@ def example(name):
     """Return the traced program of an algorithm or of an example."""
     if name in ALGORITHMS:
         return program(name)
+    if name in IN_PLACE:
+        return trace(IN_PLACE[name])
     return program_named(name) if name in PROGRAMS else traced(EDGE_PROGRAMS[name][0], name)
 
 
@@ -98,11 +101,11 @@ def test_every_program_is_planned_from_facts_under_every_schedule(name):
 
 
 FACTS = st.builds(
-    lambda degree, count, sides, paired: GraphFacts(
+    lambda degree, count, sides, paired, loops: GraphFacts(
         count, degree * count, degree, Degrees(((degree, count),)), Degrees(((degree, count),)),
-        (count // 2, count - count // 2) if sides else None, paired,
+        (count // 2, count - count // 2) if sides else None, paired, loops and not sides, sides and not paired,
     ),
-    st.integers(0, 2000), st.integers(1, 2**33), st.booleans(), st.booleans(),
+    st.integers(0, 2000), st.integers(1, 2**33), st.booleans(), st.booleans(), st.booleans(),
 )  # fmt: skip
 
 
