@@ -84,9 +84,9 @@ def any_self_loop(csr: Adjacency) -> bool:
         last = min(first + ROWS_AT_ONCE, size)
         begin = int(np.searchsorted(csr.offsets, first, side="right")) - 1
         end = int(np.searchsorted(csr.offsets, last, side="left"))
-        lengths: NDArray[np.int64] = np.diff(np.clip(csr.offsets[begin : end + 1], first, last))
+        bounds = np.clip(csr.offsets[begin : end + 1], first, last).astype(np.int64)
         part = csr.neighbours[first:last]
-        found = bool((np.repeat(np.arange(begin, end, dtype=part.dtype), lengths) == part).any())
+        found = bool((np.repeat(np.arange(begin, end, dtype=part.dtype), bounds[1:] - bounds[:-1]) == part).any())
         release_pages(part)
         if found:
             return True
