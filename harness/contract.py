@@ -125,7 +125,7 @@ class Transfers:
 
     ``visited``: bytes of the edges that kernels read, counted each time. ``moved``: bytes that were moved for them, by
     the means: *zero_copy*, read in place over the host link; *read*, from a file; *copied*, whole parts of the graph;
-    *extracted*, the rows of active vertices. ``requests``: those over the host link, by their bytes. ``subgraphs``: how
+    *extracted*, the rows of active vertices; *pages*, of managed memory; empty: not counted. ``requests``: those over the host link, by their bytes. ``subgraphs``: how
     often parts of the graph were processed, by the kind of processing. ``seconds``: of parts of the run, by their
     names. ``data``: bytes of edges in each superstep, by the kind of use.
     """
@@ -139,8 +139,8 @@ class Transfers:
 
     @property
     def amplification(self) -> float | None:
-        """Bytes moved over bytes visited; None if no edge was visited."""
-        return sum(self.moved.values()) / self.visited if self.visited else None
+        """Bytes moved over bytes visited; None if no edge was visited, or if bytes moved are not counted."""
+        return sum(self.moved.values()) / self.visited if self.visited and self.moved else None
 
     @classmethod
     def total(cls, parts: Iterable[Transfers]) -> Transfers:

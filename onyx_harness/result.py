@@ -195,6 +195,7 @@ class Result:
             "metrics_by_superstep": {},
             "lost_updates": None,
             "transfers": None if (moved := self.statistics.transfers) is None else moved.plain(),
+            "link": None,
             "artefacts": [],
             "environment": {**environment(), "threads": cell.device.threads},
             "output": "",

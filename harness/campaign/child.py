@@ -258,6 +258,7 @@ def _values(
     from harness.campaign.environment import Bystanders
     from harness.campaign.gpu import gpu_facts, gpu_marks
     from harness.campaign.least_work import WORK, work_of
+    from harness.campaign.link import is_crossed, link_of, with_pages
     from harness.campaign.lock import others_at_rest
     from harness.campaign.measurement import answer_of, marks_of, measure_engine, reset, spare_cores
     from harness.campaign.ordered_check import metrics_by_superstep, run_in_order
@@ -300,6 +301,13 @@ def _values(
 
         late = witness.late(timing.interval.median, run_again)
         others = bystanders.cores()
+        link, options = None, engine.resolved_options()
+        if is_crossed(options):
+            with phases("link"):
+                link = link_of(
+                    cell.device, problem.graph, lambda: reset(engine, problem.inputs, problem.start),
+                    lambda: engine.run(problem.max_supersteps),
+                )  # fmt: skip
         gpu = gpu_facts(cell.device.index, others_at_rest(cell.device)) if cell.device.kind == "cuda" else None
         if overlaps:
             turn.close()  # what follows is not timed
@@ -329,8 +337,8 @@ def _values(
     )  # fmt: skip
     steps = len(timing.statistics.supersteps) if engine.stepwise else None
     lost = None if ordered is None else ordered.lost
-    transfers = timing.statistics.transfers
-    report.tell(transfers=None if transfers is None else transfers.plain())
+    transfers = with_pages(timing.statistics.transfers, options, link)
+    report.tell(transfers=None if transfers is None else transfers.plain(), link=link)
     report.tell(metrics_by_superstep=by_superstep if ordered is None else ordered.metrics, lost_updates=lost)
     return Solved(values, settled, steps, found, cold, timing, marks, sample, evidence, ordered)
 

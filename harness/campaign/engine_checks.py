@@ -28,6 +28,7 @@ RESERVED_PHASES = frozenset(
         "support",
         "sample",
         "wait",
+        "link",
         "context",
         "warm_up",
         "reset",

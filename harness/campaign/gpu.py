@@ -21,7 +21,7 @@ _SLOWED = {
 @functools.cache  # NVML takes milliseconds to open, and every lock of a GPU has this in its name
 def gpu_uuid(index: int) -> str | None:
     """Return the UUID of the GPU with the CUDA number ``index``; None if NVML or the GPU is missing."""
-    with _opened(index) as opened:
+    with opened_gpu(index) as opened:
         return None if opened is None else str(opened[0].nvmlDeviceGetUUID(opened[1]))
 
 
@@ -31,7 +31,7 @@ def gpu_facts(index: int, resting: int = 0) -> Gpu | None:
     Values that a device does not report are omitted (some have no power cap). ``resting``: the number of idle processes
     among the others that the driver lists.
     """
-    with _opened(index) as opened:
+    with opened_gpu(index) as opened:
         if opened is None:
             return None
         nvml, gpu = opened
@@ -68,7 +68,8 @@ def gpu_marks(facts: Gpu | None) -> list[Mark]:
 
 
 @contextlib.contextmanager
-def _opened(index: int) -> Iterator[tuple[Any, Any] | None]:
+def opened_gpu(index: int) -> Iterator[tuple[Any, Any] | None]:
+    """Yield the module of NVML and its handle of the GPU with this CUDA number; None if NVML or the GPU is missing."""
     try:
         import pynvml
     except ModuleNotFoundError:

@@ -118,6 +118,12 @@ def _transfers(transfers: Sequence[Fields]) -> Fields:
     return Transfers.total(map(read, transfers)).plain()
 
 
+def _link(links: Sequence[Fields]) -> Fields:
+    """Return the last rates, with the bytes of all phases if each counted them."""
+    counted = [link["run_bytes"] for link in links]
+    return {**links[-1], "run_bytes": None if None in counted else sum(counted)}
+
+
 def _last(values: Sequence[Any]) -> Any:
     return values[-1]
 
@@ -138,6 +144,7 @@ COMBINED: dict[str, Callable[[Sequence[Any]], Any]] = {
     "bytes_needed": max,
     "host_bytes": max,
     "transfers": _transfers,
+    "link": _link,
     "lost_updates": max,
     "metrics_by_superstep": _last,
     "others": max,

@@ -187,10 +187,14 @@ class Transfers(TypedDict):
     visited_bytes: Annotated[int, Meta(description="bytes of the edges that kernels read, counted each time")]
     moved_bytes: Annotated[
         dict[str, int],
-        Meta(description="bytes moved, by the means: zero_copy, read (from a file), copied, extracted"),
+        Meta(
+            description="bytes moved, by the means: zero_copy, read (from a file), copied, extracted, pages (of "
+            "managed memory, in another run); empty: not counted"
+        ),
     ]
     amplification: Annotated[
-        float | None, Meta(description="all bytes moved over the bytes visited; null: no edge was visited")
+        float | None,
+        Meta(description="all bytes moved over the bytes visited; null: no edge was visited, or no bytes were counted"),
     ]
     requests: Annotated[
         dict[str, int],
@@ -205,6 +209,28 @@ class Transfers(TypedDict):
     data: Annotated[
         dict[str, list[int]],
         Meta(description="bytes of edges in each superstep, by the kind of use; empty: not counted"),
+    ]
+
+
+class Link(TypedDict):
+    """The link that edges outside of the device's memory cross, measured in the process of the cell after its runs."""
+
+    copy: Annotated[
+        float | None, Meta(description="bytes a second of copies of 32 MB from page-locked memory to the GPU")
+    ]
+    in_place: Annotated[
+        dict[str, float],
+        Meta(description="bytes a second that the GPU reads in place from the host, by the bytes of a request"),
+    ]
+    read: Annotated[
+        float | None, Meta(description="bytes a second at which the CPU reads the file of the neighbours in order")
+    ]
+    run_bytes: Annotated[
+        int | None,
+        Meta(
+            description="bytes over the host link during one more run, in the direction with more of them, counted by "
+            "the GPU (NVML fields 197 and 198); null: it does not count them"
+        ),
     ]
 
 
@@ -322,6 +348,9 @@ class Record(TypedDict):
     transfers: Annotated[
         Transfers | None, Meta(description="edges read from outside of the device's memory; null: not counted")
     ]
+    link: Annotated[
+        Link | None, Meta(description="the link to edges outside of the device's memory; null: none, or not measured")
+    ]
     marks: Annotated[list[Mark], Meta(description="why the times may differ from those of an idle machine")]
     artefacts: Annotated[list[str], Meta(description="names of the files in the record's folder")]
     environment: Environment
@@ -346,6 +375,7 @@ def validate(data: Mapping[str, Any]) -> Record:
         ("memory", Memory),
         ("floor", Floor),
         ("transfers", Transfers),
+        ("link", Link),
     ):
         if data[name] is not None:
             _same_names(f"field {name!r}", described, data[name])
@@ -362,7 +392,7 @@ def json_schema() -> dict[str, Any]:
             definition["description"] = inspect.cleandoc(definition["description"])
     record = made["$defs"]["Record"]
     record["properties"]["schema"] |= {"const": SCHEMA_VERSION}
-    for name in ("Record", "Solve", "Validation", "Accuracy", "Resolution", "Warm", "Memory", "Floor", "Transfers"):
+    for name in ("Record", "Solve", "Validation", "Accuracy", "Resolution", "Warm", "Memory", "Floor", "Transfers", "Link"):
         made["$defs"][name]["additionalProperties"] = False
     for described in (
         record["properties"]["metrics"]["additionalProperties"],

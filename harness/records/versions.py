@@ -19,6 +19,7 @@ _LATE: dict[str, Any] = {
     "metrics_by_superstep": {},
     "lost_updates": None,
     "transfers": None,
+    "link": None,
 }
 _LATE_TRANSFERS: dict[str, Any] = {"seconds": {}, "data": {}}
 

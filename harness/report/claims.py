@@ -6,12 +6,16 @@ A layout of the kind *ratios* lists them as plain data::
     - claim: what should hold
       of: NAME                  # a column
       over: NAME                # or [NAME, NAME]: the best of them
-      what: speed               # or moved, requests (of all sizes), amplification (of one column, without `over`)
+      what: speed               # or moved, requests (of all sizes), or what harness/report/link_measures.py computes:
+                                # overlap, cached; of one column, without `over`: amplification, rate, counted, parts
+      parts: [values, queue]    # of the time, for parts
       at_least: 1.15            # or at_most
       mean: true                # bound the geometric mean, not the ratio of every cell
       share: 0.9                # of the cells, for which the bound must hold; 1 without it
       algorithms: [bfs]         # only cells of these algorithms, as configurations name them
       graphs: [rmat]            # only cells on these graphs
+      features: [32]            # only cells with these numbers of features
+      device: cuda              # only cells on this kind of device
     - claim: what cannot be measured
       missing: the reason
 """
@@ -22,8 +26,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-WHAT = ("speed", "moved", "requests", "amplification")
-_KEYS = ("claim", "of", "over", "what", "at_least", "at_most", "mean", "share", "algorithms", "graphs", "missing")
+OF_ONE = ("amplification", "rate", "counted", "parts")  # without another column
+OF_LINK = ("rate", "overlap", "counted", "parts", "cached")
+WHAT = ("speed", "moved", "requests", *dict.fromkeys(("amplification", *OF_LINK)))
+_KEYS = (
+    "claim", "of", "over", "what", "at_least", "at_most", "mean", "share", "algorithms", "graphs", "features", "device",
+    "parts", "missing",
+)  # fmt: skip
 
 
 class ClaimError(ValueError):
@@ -45,6 +54,9 @@ class Claim:
     share: float = 1.0
     algorithms: tuple[str, ...] = ()
     graphs: tuple[str, ...] = ()
+    features: tuple[int, ...] = ()
+    device: str = ""
+    parts: tuple[str, ...] = ()
 
     @property
     def bound_text(self) -> str:
@@ -73,10 +85,12 @@ def _claim(data: Any, place: str, columns: Collection[str]) -> Claim:
     over, what = (over,) if isinstance(over, str) else tuple(over), data.get("what", "speed")
     if what not in WHAT:
         raise ClaimError(f"{place}.what is {what!r}; it is one of {', '.join(WHAT)}")
-    if (what == "amplification") == bool(over):
+    if (what in OF_ONE) == bool(over):
         raise ClaimError(
             f"{place}.over is {list(over)}; {what} is {'of one column' if over else 'over another column'}"
         )
+    if (what == "parts") != bool(data.get("parts")):
+        raise ClaimError(f"{place}.parts lists the parts of the time of what: parts, and of no other")
     for name in (data.get("of"), *over):
         if name not in columns:
             raise ClaimError(f"{place} names {name!r}, not one of the columns: {', '.join(columns)}")
@@ -88,6 +102,7 @@ def _claim(data: Any, place: str, columns: Collection[str]) -> Claim:
     return Claim(
         str(data["claim"]), "", data["of"], over, what, float(bound), key == "at_least", bool(data.get("mean", False)),
         float(share), tuple(data.get("algorithms") or ()), tuple(data.get("graphs") or ()),
+        tuple(data.get("features") or ()), str(data.get("device") or ""), tuple(data.get("parts") or ()),
     )  # fmt: skip
 
 

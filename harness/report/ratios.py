@@ -11,10 +11,11 @@ from rich.text import Text
 
 from harness.records import Record
 from harness.records.outcome import Outcome
-from harness.report.claims import Claim
+from harness.report.claims import OF_LINK, Claim
 from harness.report.comparison import obstacle, ratio
 from harness.report.console import literal
 from harness.report.layout import Layout, Row, rows_of
+from harness.report.link_measures import measure
 
 YES, NO, CANNOT_TELL, NOT_MEASURED = "yes", "no", "cannot tell", "not measured"
 _HEADINGS = ("claim", "bound", "measured", "cells", "holds")
@@ -135,6 +136,9 @@ def _measured(claim: Claim, rows: Sequence[Row]) -> Measured:
     left_out: list[str] = []
     for row in (row for row in rows if not claim.missing and _concerns(claim, row)):
         obstacles = dict(_obstacles(claim, row))
+        if claim.device and _device(row) != claim.device:
+            left_out.append(f"{_cell(row)}: it needs device={claim.device}")
+            continue
         if obstacles:
             (failed if True in obstacles else left_out).append(obstacles[True in obstacles])
             continue
@@ -153,6 +157,7 @@ def _concerns(claim: Claim, row: Row) -> bool:
         any(name in row.cells for name in (claim.of, *claim.over))
         and (not claim.algorithms or config["algorithm"] in claim.algorithms)
         and (not claim.graphs or config["graph"] in claim.graphs)
+        and (not claim.features or row.features in map(str, claim.features))
     )
 
 
@@ -165,6 +170,10 @@ def _obstacles(claim: Claim, row: Row) -> Iterator[tuple[bool, str]]:
         if outcome == Outcome.OK or (refused and name != claim.of and usable):
             continue
         yield not refused, f"{_cell(row)}: {name}: {outcome or 'not run'}"
+
+
+def _device(row: Row) -> str:
+    return str(next(iter(row.cells.values()))["config"]["device"]["kind"])
 
 
 def _outcome(row: Row, name: str) -> str | None:
@@ -188,6 +197,9 @@ def _found(claim: Claim, row: Row) -> Found | str:
         if compared is None:
             return f"{cell}: {obstacle(own, best) or 'no time'}"
         return Found(cell, compared.value, compared.low, compared.high, compared.conclusive)
+    if claim.what in OF_LINK:
+        numbers_of_link = measure(claim, own, others)
+        return f"{cell}: {numbers_of_link}" if isinstance(numbers_of_link, str) else Found(cell, *numbers_of_link)
     numbers = [_number(claim.what, record) for record in (own, *others)]
     if any(not number for number in numbers):
         return f"{cell}: {claim.what} not counted"

@@ -125,11 +125,15 @@ def test_a_kernel_that_does_not_compile_shows_the_users_line_and_the_generated_s
     assert kept.read_text() == source
 
 
+@pytest.mark.parametrize(
+    ("file", "kernels"),
+    [("rates.cu", {"read", "copy", "add", "add4", "nothing"}), ("link.cu", {"read_in_place"})],
+)
 @pytest.mark.parametrize("chip", CHIPS)
-def test_the_kernels_that_measure_rates_compile_without_spills(chip):
+def test_the_kernels_that_measure_rates_compile_without_spills(chip, file, kernels):
     from harness.device.compilation import compiled
     from harness.device.cuda_rates import SOURCE
 
-    resources = compiled(SOURCE.read_text(encoding="utf-8"), {}, chip).resources()
-    assert set(resources) == {"read", "copy", "add", "add4", "nothing"}
+    resources = compiled(SOURCE.with_name(file).read_text(encoding="utf-8"), {}, chip).resources()
+    assert set(resources) == kernels
     assert all(one["spills"] == one["stack"] == 0 and one["registers"] <= 64 for one in resources.values())

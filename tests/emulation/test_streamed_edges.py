@@ -71,13 +71,16 @@ def test_streamed_edges_give_the_answers_of_resident_ones(schedule, name, emulat
     found, windowed = answers(engine, traced, graph, emulated)
     for output, values in wanted.items():
         np.testing.assert_array_equal(found[output], values)
-    assert windowed == statistics
+    assert (windowed.settled, windowed.supersteps) == (statistics.settled, statistics.supersteps)
+    assert statistics.transfers is None
     plan, streamer = engine.planned, engine.executor.run_in_progress.launcher.place
     of_edges = {buffer.name: buffer.nbytes for buffer in plan.buffers if buffer.of_edges}
     assert plan.host_bytes == sum(of_edges.values()) >= 4 * graph.num_edges
     others = sum(buffer.nbytes for buffer in plan.buffers if not buffer.of_edges)
     assert plan.bytes_needed == others + sum(slot.nbytes for slot in streamer.slots) == required[-1]
     assert streamer.copied > plan.host_bytes
+    assert windowed.transfers.moved == {"copied": streamer.copied // 2}, "the second of two equal runs"
+    assert windowed.transfers.visited == streamer.needed // 2 <= streamer.copied // 2
     assert streamer.turn > 2 * SUPERSTEPS, "several windows a superstep"
     assert f"edge arrays streamed: {plan.host_bytes:,} bytes of page-locked host memory" in engine.explain()
     registered = sys.modules["cupy"].cuda.runtime.registered

@@ -73,6 +73,7 @@ def record(engine: str = "fast", times: tuple[float, float, float] | None = (1.0
         "metrics_by_superstep": {},
         "lost_updates": None,
         "transfers": None,
+        "link": None,
         "marks": [],
         "artefacts": [],
         "environment": {"cpu": "a processor", "cores": 2},

@@ -156,6 +156,7 @@ PARTS = {
     "floor": floor_of(Work(bytes=[500], adds=0, wide=False, launches=1), _RATES),
     "transfers": {"visited_bytes": 8, "moved_bytes": {"read": 16}, "amplification": 2.0, "requests": {},
                   "subgraphs": {}, "seconds": {"values": 0.5}, "data": {"useful": [8]}},
+    "link": {"copy": 5e10, "in_place": {"32": 1e10}, "read": None, "run_bytes": 16},
 }  # fmt: skip
 
 

@@ -19,7 +19,10 @@ SECTOR, ELEMENT = 32, 4  # bytes
 
 
 class EmogiExecutor(CudaExecutor):
-    """Run a plan of EMOGI. Cached edges count as visited, and no requests are made for them."""
+    """Run a plan of EMOGI. Cached edges count as visited, and no requests are made for them.
+
+    Without counters, a record has the bytes of the visited edges only.
+    """
 
     def replayer(self, arrays: Mapping[str, Any]) -> Replayer:
         """Return what prepares the calls of a superstep, with requests for cached edges counted apart."""
@@ -46,4 +49,6 @@ class EmogiExecutor(CudaExecutor):
             requests = {(sectors + 1) * SECTOR: number for sectors, number in enumerate(numbers)}
             moved = sum(size * number for size, number in requests.items())
             statistics.transfers = Transfers(ELEMENT * elements, {"zero_copy": moved}, requests)
+        elif self.plan.schedule.edges != "resident":
+            statistics.transfers = Transfers(self.plan.edge_bytes * statistics.edges, {})
         return statistics

@@ -83,7 +83,8 @@ class CpuExecutor:
         features = plan.layout.features
         self.first_senders = FirstSenders(plan.program, store.graph, features, keeps_extrema=pushes)
         with phases("transform"):
-            self.run_state = Run(plan.rules, store, self.memory, self._calls(kernels))
+            self.calls = self._calls(kernels)
+            self.run_state = Run(plan.rules, store, self.memory, self.calls)
             self.steps = [one.bound(self.run_state) for one in plan.passes]
 
     def _calls(self, kernels: Mapping[Kernel, Callable[..., int]]) -> Calls:
@@ -120,7 +121,10 @@ class CpuExecutor:
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps."""
-        return self.loop(self.run_state, self.steps, self.movement, max_supersteps)
+        self.calls.transferred()  # nothing of the run before counts
+        statistics = self.loop(self.run_state, self.steps, self.movement, max_supersteps)
+        statistics.transfers = self.calls.transferred()
+        return statistics
 
     def values(self, name: str) -> NDArray[np.generic]:
         """Return a property without padding."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.contract import Transfers
 from harness.lowering.buffers import Order
 from harness.lowering.cpu.calls import Calls
 from harness.lowering.cpu.edge_places import StreamedArray, StreamedEdges, array_at
@@ -25,10 +26,14 @@ OFFSETS = {Order.CSC: "in_offsets", Order.CSR: "out_offsets"}
 
 
 class Slot:
-    """Memory for a window: the rows of all streamed arrays that a kernel takes, one array after the other."""
+    """Memory for a window: the rows of all streamed arrays that a kernel takes, one array after the other.
+
+    ``read``: bytes read from files so far. ``needed``: bytes of the edges that they are of.
+    """
 
     def __init__(self, nbytes: int) -> None:
         self._memory = np.empty(nbytes, np.uint8)
+        self.read = self.needed = 0
 
     def fetch(
         self, arrays: Mapping[str, StreamedArray], num_edges: int, first: int, last: int, runs: Array | None = None
@@ -46,6 +51,8 @@ class Slot:
             for begin, end in parts:
                 into = slice(at + (begin - first) * row, at + (end - first) * row)
                 array.file.read(self._memory[into].data, begin * row)
+                self.read += (end - begin) * row
+                self.needed += (end - begin) * row
             start = self._memory.ctypes.data + at - first * row
             found[name] = array_at(start, last * row // array.dtype.itemsize, array.dtype, self._memory)
             at += nbytes
@@ -71,6 +78,7 @@ class WindowedCalls(Calls):
         self._place, self._size, self._partition = place, size, partition
         self._slots = [Slot(size.nbytes // IN_MEMORY) for _ in range(IN_MEMORY)]
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="edges")
+        self._counted = 0, 0  # bytes needed and read that :meth:`transferred` has returned
 
     def __call__(self, name: str, parts: int, **overrides: Array) -> None:
         """Run a kernel over ``parts`` parts, by windows if it reads streamed edges. Raises EngineFailure."""
@@ -82,6 +90,12 @@ class WindowedCalls(Calls):
             self._in_windows(kernel, parts, arguments, streamed)
         else:
             super().__call__(name, parts, **overrides)
+
+    def transferred(self) -> Transfers:
+        """Return what has been read since the last call. Edges of a window count as visited once for each read."""
+        needed, read = self._counted
+        self._counted = sum(slot.needed for slot in self._slots), sum(slot.read for slot in self._slots)
+        return Transfers(self._counted[0] - needed, {"read": self._counted[1] - read})
 
     def _in_windows(
         self, kernel: Kernel, parts: int, arguments: Arguments, streamed: Mapping[str, StreamedArray]

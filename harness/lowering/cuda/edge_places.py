@@ -25,6 +25,7 @@ from harness.lowering.cuda.windows import SLACK
 from harness.lowering.graph_store import Array, GraphStore
 
 if TYPE_CHECKING:
+    from harness.contract import Transfers
     from harness.lowering.cuda.plan import CudaPlan
 
 
@@ -36,6 +37,9 @@ class Replayer(Protocol):
 
     def refresh(self, inputs: Inputs) -> None:
         """Prepare for a run with these inputs, whose arrays are set."""
+
+    def transferred(self) -> Transfers | None:
+        """Return what has been moved to the device since the last call; None: it is not counted."""
 
     def close(self) -> None:
         """Release the memory that the calls need."""
@@ -92,6 +96,10 @@ class EdgePlace(ABC):
     def refresh(self, inputs: Inputs) -> None:
         """Prepare for a run with these inputs; by default nothing."""
         return
+
+    def transferred(self) -> Transfers | None:
+        """Return what has been moved to the device since the last call; by default None: it is not counted."""
+        return None
 
     def close(self) -> None:
         """Release what the calls need besides the arrays of the store; by default nothing."""

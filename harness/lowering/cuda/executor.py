@@ -155,6 +155,7 @@ class CudaExecutor:
             self._send_from(senders)
             self.state.set(self._frontier(senders), active=int(np.count_nonzero(senders)), rebuilding=0)
         self.store.edges.keep()
+        run.launcher.place.transferred()  # nothing of the run before counts
         self.wait()
 
     def observer(self, *, everything: bool) -> Observer | None:
@@ -237,6 +238,7 @@ class CudaExecutor:
         taken = run.past[: run.done - first].get()
         statistics.supersteps = [self.superstep_of(*map(int, one)) for one in taken]
         statistics.settled = run.settled
+        statistics.transfers = run.launcher.place.transferred()
         return statistics
 
     def _extend_past(self, supersteps: int) -> None:

@@ -133,6 +133,12 @@ class CudaPlan:
         on_host = self.place in (Place.MAPPED, Place.STREAMED)
         return sum(buffer.nbytes for buffer in self.buffers if on_host and buffer.of_edges)
 
+    @cached_property
+    def edge_bytes(self) -> int:
+        """The bytes of an edge in the arrays that a kernel reads; of the kernel with most, if they differ."""
+        rows = {one.name: one.stride * np.dtype(one.dtype).itemsize for one in self.buffers if one.of_edges}
+        return max((sum(rows.get(name, 0) for name in kernel.arguments) for kernel in self.kernels), default=0)
+
     @property
     def edge_position(self) -> type[np.generic]:
         """The dtype of a position among the edges."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from harness.contract import Transfers
 from harness.language import Inputs
 from harness.lowering.cuda.calls import Call, Replay
 from harness.lowering.cuda.ranges import Over, by_side
@@ -37,7 +38,8 @@ class Starts(Protocol):
 class Streamer:
     """Prepare the calls of a plan whose edges are streamed. It owns the slots, the stream of copies and its events.
 
-    ``copied``: bytes copied to the device so far. Raises MemoryError if there is no memory for the slots.
+    ``copied``: bytes copied to the device so far. ``needed``: bytes of the edges of the copied windows. Raises
+    MemoryError if there is no memory for the slots.
     """
 
     def __init__(
@@ -51,7 +53,8 @@ class Streamer:
         self.slots = [cupy.full(plan.windows.slot_bytes, 0xA5, np.uint8) for _ in range(count)]
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.filled, self.used = ([cupy.cuda.Event(disable_timing=True) for _ in range(count)] for _ in range(2))
-        self.turn = self.copied = 0
+        self.turn = self.copied = self.needed = 0
+        self._counted = 0, 0  # those that :meth:`transferred` has returned
         self._freed: dict[int, list[Any]] = {}  # the events after which a slot may be overwritten
 
     def replay(self, calls: Sequence[Call]) -> Replay:
@@ -71,6 +74,11 @@ class Streamer:
 
     def refresh(self, inputs: Inputs) -> None:
         """Do nothing: windows are copied when they are needed."""
+
+    def transferred(self) -> Transfers:
+        """Return what has been copied since the last call. Edges of a window count as visited once for each copy."""
+        (needed, copied), self._counted = self._counted, (self.needed, self.copied)
+        return Transfers(self.needed - needed, {"copied": self.copied - copied})
 
     def close(self) -> None:
         """Release the slots."""
@@ -120,6 +128,7 @@ class Streamer:
                 source = int(self.arrays[name].data.ptr) + begin * self.rows[name]
                 runtime.memcpyAsync(at, source, size, runtime.memcpyHostToDevice, self.stream.ptr)
             self.copied += size
+            self.needed += (last - first) * self.rows[name]
         self.filled[number].record(self.stream)
 
     def wait_for(self, number: int) -> None:

@@ -1,0 +1,114 @@
+"""The link to edges outside of the device's memory: when it is measured, and what its counters mean."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from harness.campaign import link
+from harness.contract import Device, Transfers
+from harness.graph import Graph
+
+RATES = {"copy": 5e10, "in_place": {"32": 1e10}, "pinning": 0.1}
+ROOM = 1 << 32
+
+
+@pytest.fixture
+def counters(monkeypatch):
+    """Return a function that sets what a GPU counts before and after some work."""
+
+    def made(before, after, *, narrow=False, refused=0):
+        kind = 1 if narrow else 2
+
+        def value(count):
+            return SimpleNamespace(
+                nvmlReturn=refused, valueType=kind, value=SimpleNamespace(uiVal=count % ROOM, ullVal=count)
+            )
+
+        told = iter([[value(one) for one in before], [value(one) for one in after]])
+        nvml = SimpleNamespace(NVML_VALUE_TYPE_UNSIGNED_INT=1, nvmlDeviceGetFieldValues=lambda *_: next(told))
+
+        @contextmanager
+        def opened(index):
+            yield nvml, "gpu"
+
+        monkeypatch.setattr(link, "opened_gpu", opened)
+
+    return made
+
+
+def test_bytes_are_those_of_the_direction_with_more_of_them(counters):
+    counters((100, 1000), (150, 5000))
+    assert link.bytes_over_link(0, lambda: None) == 4000
+
+
+def test_counters_of_32_bits_wrap(counters):
+    counters((0, ROOM - 10), (0, ROOM + 90), narrow=True)
+    assert link.bytes_over_link(0, lambda: None) == 100
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_a_gpu_without_counters_still_runs_the_work(missing, counters, monkeypatch):
+    counters((0, 0), (0, 0), refused=3)
+    if missing:
+
+        @contextmanager
+        def none(index):
+            yield None
+
+        monkeypatch.setattr(link, "opened_gpu", none)
+    ran = []
+    assert link.bytes_over_link(0, lambda: ran.append(1)) is None
+    assert ran == [1]
+
+
+def test_only_the_run_counts_and_not_its_reset(counters, monkeypatch):
+    monkeypatch.setattr(link, "link_rates", lambda index: RATES)
+    counters((0, 0), (0, 70))
+    order = []
+    found = link.link_of(Device("cuda", 0), None, lambda: order.append("reset"), lambda: order.append("run"))
+    assert order == ["reset", "run"]
+    assert found == {"copy": 5e10, "in_place": {"32": 1e10}, "read": None, "run_bytes": 70}
+
+
+def test_a_link_that_cannot_be_measured_is_null(monkeypatch, caplog):
+    def failing(index):
+        raise MemoryError("no page")
+
+    monkeypatch.setattr(link, "link_rates", failing)
+    assert link.link_of(Device("cuda", 0), None, lambda: 1 / 0, lambda: 1 / 0) is None
+    assert "no page" in caplog.text
+
+
+@pytest.mark.parametrize(("edges", "crossed"), [("mapped", True), ("streamed", True), ("managed", True),
+                                                ("resident", False), (None, False)])  # fmt: skip
+def test_edges_of_other_places_cross_no_link(edges, crossed):
+    assert link.is_crossed({} if edges is None else {"edges": edges}) is crossed
+
+
+def test_pages_of_managed_memory_are_the_bytes_moved():
+    counted = {**RATES, "read": None, "run_bytes": 300}
+    visited = Transfers(100, {})
+    found = link.with_pages(visited, {"edges": "managed"}, counted)
+    assert (found.moved, found.amplification) == ({"pages": 300}, 3.0)
+    assert link.with_pages(visited, {"edges": "mapped"}, counted) is visited
+    assert link.with_pages(visited, {"edges": "managed"}, {**counted, "run_bytes": None}) is visited
+
+
+def test_the_rate_of_a_file_is_measured_and_that_of_memory_is_not(tmp_path):
+    sources = np.repeat(np.arange(50), 20)
+    graph = Graph.from_edges(sources, np.tile(np.arange(20), 50), num_vertices=50, name="rows")
+    assert link.file_rate(graph) is None
+    file = tmp_path / "neighbours"
+    graph.csr.neighbours.tofile(file)
+    mapped = np.memmap(file, graph.csr.neighbours.dtype, "r")
+    in_file = SimpleNamespace(csr=SimpleNamespace(neighbours=mapped))
+    found = link.link_of(Device("cpu", 0), in_file, lambda: 1 / 0, lambda: 1 / 0)
+    assert found["read"] > 0
+    assert found | {"read": 0} == {"copy": None, "in_place": {}, "read": 0, "run_bytes": None}
+    with file.open("r+b") as opened:
+        opened.truncate(100)
+    assert link.file_rate(in_file) is None

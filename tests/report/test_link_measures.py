@@ -1,0 +1,83 @@
+"""Claims about the link to the host: rates, overlap, counted bytes, parts of the time, and cached shares, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.report.ratios import measured
+from tests.report.test_ratios import FASTER, cell, layout, moved
+
+LINK = {"copy": 200.0, "in_place": {}, "read": None, "run_bytes": 160}
+
+
+def found(records, **claim):
+    """Return the values, verdict and text of a claim about the column *fast*."""
+    [one] = measured(layout({"claim": "x", "of": "fast", **claim}), records)
+    return [value.value for value in one.found], one.verdict, one.text
+
+
+def test_a_rate_is_that_of_the_bytes_moved_over_the_rate_of_copies():
+    run = cell("fast", 1.0, transfers=moved(150), link=LINK)
+    values, verdict, _ = found([run], what="rate", at_least=0.7)
+    assert (values, verdict) == ([pytest.approx(150 / 200)], "yes")
+    assert found([run], what="rate", at_least=0.75)[1] == "cannot tell", "the bound is in the interval"
+    uncounted = {**moved(0, visited=100), "moved_bytes": {}}
+    assert found([{**run, "transfers": uncounted}], what="rate", at_least=0.7)[0] == [pytest.approx(0.5)]
+    from_a_file = {**LINK, "copy": None, "read": 300.0}
+    assert found([{**run, "link": from_a_file}], what="rate", at_least=0.7)[0] == [pytest.approx(0.5)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"link": None}, "the rate of the link is not recorded"),
+        ({"transfers": None}, "bytes are not counted"),
+    ],
+)
+def test_a_rate_that_cannot_be_computed_says_why(changes, told):
+    run = cell("fast", 1.0, **{"transfers": moved(150), "link": LINK, **changes})
+    assert found([run], what="rate", at_least=0.7) == ([], "not measured", f"flood, ring: {told}")
+
+
+@pytest.mark.parametrize(("kernels", "wanted"), [(0.5, 1.0 / 0.75), (0.9, 1.0 / 0.9)])
+def test_a_run_is_compared_with_the_longer_of_copies_and_kernels(kernels, wanted):
+    records = [cell("fast", 1.0, transfers=moved(150), link=LINK), cell("slow", kernels)]
+    values, verdict, _ = found(records, what="overlap", over="slow", at_most=1.08)
+    assert (values, verdict) == ([pytest.approx(wanted)], "no")
+    assert found(records, what="overlap", over="slow", at_most=1.5)[1] == "yes"
+
+
+def test_modelled_bytes_are_compared_with_those_of_the_link():
+    run = cell("fast", 1.0, transfers=moved(152), link=LINK)
+    for bound in ({"at_least": 0.95}, {"at_most": 1.05}):
+        assert found([run], what="counted", **bound)[:2] == ([0.95], "yes")
+    unknown = {**run, "link": {**LINK, "run_bytes": None}}
+    assert "the GPU does not count the bytes of its link" in found([unknown], what="counted", at_least=0.95)[2]
+
+
+def test_parts_of_the_time_are_summed():
+    run = cell("fast", 2.0, transfers={**moved(150), "seconds": {"values": 0.01, "queue": 0.02, "flags": 0.3}})
+    values, verdict, _ = found([run], what="parts", parts=["values", "queue"], at_most=0.02)
+    assert (values, verdict) == ([pytest.approx(0.015)], "yes")
+    assert "no part of the time: packing" in found([run], what="parts", parts=["packing"], at_most=1)[2]
+
+
+def test_a_cache_saves_its_share_of_the_time():
+    """10,000 of 20,000 edges of 4 bytes are cached: the time may be 0.55 of that of the other run."""
+    steps = [[1, 25, "push"]]
+    run = cell("fast", 1.0, transfers=moved(0, visited=100), schedule={"cache_mb": 0.04}, supersteps=steps)
+    values, verdict, _ = found([run, cell("slow", 2.0)], what="cached", over="slow", at_most=1)
+    assert (values, verdict) == ([pytest.approx(0.5 / 0.55)], "yes")
+    assert found([run, cell("slow", 1.5)], what="cached", over="slow", at_most=1)[1] == "no"
+    unknown = {**run, "schedule": {}}
+    assert "the cached share of the edges is not known" in found([unknown, cell("slow", 2.0)], what="cached",
+                                                                 over="slow", at_most=1)[2]  # fmt: skip
+
+
+def test_claims_are_about_devices_and_numbers_of_features():
+    records = [cell("fast", 1.0), cell("slow", 4.0)]
+    [gpu, wide, one] = measured(
+        layout({**FASTER, "device": "cuda"}, {**FASTER, "features": [32]}, {**FASTER, "features": [1]}), records
+    )
+    assert (gpu.verdict, gpu.text) == ("not measured", "flood, ring: it needs device=cuda")
+    assert (wide.verdict, one.verdict) == ("not measured", "yes")
