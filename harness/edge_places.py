@@ -14,6 +14,8 @@ WINDOW_MB = 32  # a window is read from disk or copied to a GPU in a few millise
 ADVICE = ("read_mostly", "accessed_by", "prefetch", "none")  # the first was the best in Min et al. 2020, sec. 5.1
 
 
+PLAIN, PACKED = "plain", "packed"  # the codes of ids of streamed edges
+
 AUTO = "auto"  # a panel of as many features as fit
 
 
@@ -38,13 +40,14 @@ class Placement:
     """The place of edge arrays.
 
     ``window_bytes``: of a window of streamed ones, of which two are in memory. ``advice``: to the driver, for managed
-    ones. ``cache_bytes``: in the memory of a GPU, for the first of mapped ones.
+    ones. ``cache_bytes``: in the memory of a GPU, for the first of mapped ones. ``packed``: ids of streamed ones are.
     """
 
     place: Place = Place.RESIDENT
     window_bytes: int = 0
     advice: str = ""
     cache_bytes: int = 0
+    packed: bool = False
 
     @classmethod
     def of(cls, schedule: object) -> Self:
@@ -54,7 +57,8 @@ class Placement:
         place, window_mb = Place(schedule.edges), schedule.window_mb or WINDOW_MB
         advice = schedule.advice or ADVICE[0] if place is Place.MANAGED else ""
         window_bytes = int(window_mb * 1e6) if place is Place.STREAMED else 0
-        return cls(place, window_bytes, advice, round((schedule.cache_mb or 0) * 1e6))
+        packed = place is Place.STREAMED and schedule.codes == PACKED
+        return cls(place, window_bytes, advice, round((schedule.cache_mb or 0) * 1e6), packed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +67,13 @@ class EdgeOptions:
 
     ``edges``: their place (:class:`Place`). ``window_mb``: the size of a window of streamed edges, in MB. ``advice``:
     to the driver for managed edges (:class:`harness.device.managed_memory.ManagedMemory`). ``cache_mb``: MB of the
-    first of mapped edges in the memory of a GPU (:mod:`harness.lowering.cuda.prefix`). ``panel``: the features that run
-    at once; those after them run next, with the edges read again (:class:`harness.panels.engine.PanelEngine`).
+    first of mapped edges in the memory of a GPU (:mod:`harness.lowering.cuda.prefix`). ``codes``: of the ids of
+    streamed edges: *plain*, or *packed* (:mod:`harness.lowering.packed_ids`) and unpacked window by window. ``panel``:
+    the features that run at once; those after them run next, with the edges read again
+    (:class:`harness.panels.engine.PanelEngine`).
 
-    Raises ScheduleError if ``window_mb``, ``advice`` or ``cache_mb`` is given for another place, and for a panel that
-    is neither an integer nor *auto*.
+    Raises ScheduleError if ``window_mb``, ``codes``, ``advice`` or ``cache_mb`` is given for another place, and for a
+    panel that is neither an integer nor *auto*.
     """
 
     edges: str | None = option(
@@ -85,6 +91,10 @@ class EdgeOptions:
     cache_mb: float | None = option(
         None, "GPU: MB of its memory for the first edges of edges=mapped (null: none)", within="(0, inf)"
     )  # fmt: skip
+    codes: str | None = option(
+        None, "ids of neighbours of edges=streamed, in files or host memory: of 32 bits, or packed as gaps of fewer "
+        "bits (null: plain)", values=(PLAIN, PACKED),
+    )  # fmt: skip
     panel: int | str | None = option(
         None, "features that run at once if they are independent, others run next; auto: as many as fit the memory of "
         "a GPU (null: all)", within="[1, inf)",
@@ -95,6 +105,12 @@ class EdgeOptions:
     def __post_init__(self) -> None:
         if self.window_mb is not None and self.edges != Place.STREAMED.value:
             raise ScheduleError(f"window_mb={self.window_mb:g} applies only to edges=streamed; omit it")
+        if self.codes is not None and self.edges != Place.STREAMED.value:
+            place = self.edges or self.BY_DEFAULT
+            raise ScheduleError(
+                f"codes={self.codes} applies only to edges=streamed, whose windows are unpacked before kernels read "
+                f"them; edges={place} are read where they are; omit codes"
+            )
         if self.advice is not None and self.edges != Place.MANAGED.value:
             raise ScheduleError(f"advice={self.advice} applies only to edges=managed; omit it")
         if self.cache_mb is not None and (self.edges or self.BY_DEFAULT) != Place.MAPPED.value:
@@ -110,6 +126,10 @@ class EdgeOptions:
     def with_place(self) -> Self:
         """Return the schedule with these options filled in; those that do not apply to the place stay None."""
         edges = self.edges or Place.RESIDENT.value
-        default = WINDOW_MB if edges == Place.STREAMED.value else None
+        streamed = edges == Place.STREAMED.value
+        default, codes = (WINDOW_MB, PLAIN) if streamed else (None, None)
         advice = ADVICE[0] if edges == Place.MANAGED.value else None
-        return replace(self, edges=edges, window_mb=self.window_mb or default, advice=self.advice or advice)
+        return replace(
+            self, edges=edges, window_mb=self.window_mb or default, codes=self.codes or codes,
+            advice=self.advice or advice,
+        )  # fmt: skip

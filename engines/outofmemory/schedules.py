@@ -104,6 +104,9 @@ class ScaphSchedule(EdgeOptions):
     the run, and of the others (:class:`~engines.outofmemory.scaph.activity.ActivityLog`). Counting takes a part of the
     time.
 
+    ``codes``: with *packed*, all subgraphs are read whole: neither threads of the host nor a GPU find single rows in
+    packed ids.
+
     Raises ScheduleError for options that exclude each other.
     """
 
@@ -152,6 +155,8 @@ class ScaphSchedule(EdgeOptions):
             )
         if self.rule == "chosen" and self.values != "measured":
             raise ScheduleError(f"rule=chosen classifies values=measured, and not values={self.values}; omit one")
+        if self.codes == "packed":
+            self._check_packed()
         if self.rounds > 1 and self.counters:
             raise ScheduleError(
                 f"counters=true counts by supersteps, and rounds={self.rounds} processes subgraphs out of step; "
@@ -161,4 +166,14 @@ class ScaphSchedule(EdgeOptions):
             raise ScheduleError(
                 f"slots={self.slots} are taken by the subgraph that is processed and the next one; with rounds="
                 f"{self.rounds} give at least 3"
+            )
+
+    def _check_packed(self) -> None:
+        """Raise ScheduleError for packed ids if single rows may be read."""
+        if self.rule == "chosen":
+            raise ScheduleError("rule=chosen compares the rates of plain ids, and codes=packed has others; omit one")
+        if self.values != "high" and self.low != "stream":
+            raise ScheduleError(
+                f"codes=packed: low={self.low} reads single rows, which packed ids do not have apart; give low=stream "
+                "or values=high"
             )

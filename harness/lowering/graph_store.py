@@ -61,29 +61,34 @@ class Table(ABC, Generic[Made]):
 class GraphStore:
     """One graph on one device: its structure, and the tables computed from it. Executors share a store.
 
-    ``device``: the index of the device among those of its kind. ``advice``: to the driver, for managed edges. Raises
-    NotImplementedError for a place that is not built.
+    ``device``: the index of the device among those of its kind. ``advice``: to the driver, for managed edges.
+    ``packed``: ids of streamed edges are packed (:mod:`harness.lowering.packed_ids`). Raises NotImplementedError for a
+    place that is not built.
     """
 
-    _stores: ClassVar[WeakValueDictionary[tuple[type, int, Place, int, str], GraphStore]] = WeakValueDictionary()
+    _stores: ClassVar[WeakValueDictionary[tuple[type, int, Place, int, str, bool], GraphStore]] = WeakValueDictionary()
 
-    def __init__(self, graph: Graph, place: Place = Place.RESIDENT, device: int = 0, advice: str = "") -> None:
+    def __init__(
+        self, graph: Graph, place: Place = Place.RESIDENT, device: int = 0, advice: str = "", *, packed: bool = False
+    ) -> None:
         built = [one.value for one in Place if one in self.places()]
         if place.value not in built:
             raise NotImplementedError(f"place={place.value} is planned; give one that is built: {', '.join(built)}")
-        self.graph, self.place, self.device, self.advice = graph, place, device, advice
+        self.graph, self.place, self.device, self.advice, self.packed = graph, place, device, advice, packed
         self._tables: dict[Table[Any], Any] = {}
 
     @classmethod
-    def of(cls, graph: Graph, place: Place = Place.RESIDENT, device: int = 0, advice: str = "") -> Self:
+    def of(
+        cls, graph: Graph, place: Place = Place.RESIDENT, device: int = 0, advice: str = "", *, packed: bool = False
+    ) -> Self:
         """Return the store of a graph on a device: the one that some executor still uses, or a new one.
 
         A store and its arrays exist as long as something refers to it. Raises NotImplementedError as the class does.
         """
-        key = (cls, id(graph), place, device, advice)  # a store refers to its graph, whose id is unique meanwhile
+        key = (cls, id(graph), place, device, advice, packed)  # a store refers to its graph, whose id is unique meanwhile
         found = cls._stores.get(key)
         if not isinstance(found, cls):
-            found = cls._stores[key] = cls(graph, place, device, advice)
+            found = cls._stores[key] = cls(graph, place, device, advice, packed=packed)
         return found
 
     @classmethod

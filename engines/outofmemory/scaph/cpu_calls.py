@@ -52,7 +52,7 @@ class SubgraphCalls(WindowedCalls):
         self.schedule, self.edge_bytes = schedule, edge_bytes
         self.readings = Readings(schedule)
         self._given: Mapping[str, Array] | None = None
-        self._slots = [Slot(slot_bytes) for _ in range(schedule.slots)]
+        self._slots = [Slot(slot_bytes, self.room) for _ in range(schedule.slots)]
         self._held: dict[int, dict[str, Array]] = {}  # the arrays in each slot
         self._chosen: list[Reading] = []  # of the call in progress
         self.note: Callable[[Array], None] | None = None  # takes the rows that a synchronous superstep reads
@@ -74,11 +74,11 @@ class SubgraphCalls(WindowedCalls):
         return self._held[slot]
 
     def reading(
-        self, name: str, streamed: Collection[str], first: int, last: int, rows: Array, offsets: Array
+        self, name: str, streamed: Mapping[str, Any], first: int, last: int, rows: Array, offsets: Array
     ) -> Reading:
         """Decide how kernel ``name`` gets the edges of the vertices ``first..last``, of which it needs some ``rows``.
 
-        ``streamed``: the names of the arrays that it takes. The bytes are counted.
+        ``streamed``: the arrays that it takes, by name. The bytes are counted.
         """
         readings = self.readings
         with readings.times.part("values"):
@@ -86,7 +86,8 @@ class SubgraphCalls(WindowedCalls):
             whole = (edges[1] - edges[0]) * self.edge_bytes
             useful = useful_edges(offsets, rows) * self.edge_bytes
             resident = readings.slots.of(key_of(streamed, *edges)) is not None
-            choice = readings.choose((name, first), useful, whole, resident=resident)
+            stored = sum(one.stored(*edges, max(1, int(offsets[-1]))) for one in streamed.values())
+            choice = readings.choose((name, first), useful, whole, resident=resident, stored=stored)
         readings.traffic.visited += useful
         if choice.whole:
             return Reading(choice.high, None, None, useful, resident)

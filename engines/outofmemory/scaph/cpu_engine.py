@@ -96,7 +96,7 @@ def plan(
     if schedule.low == "zero_copy":
         return No("low=zero_copy has no meaning on the CPU, which has no link to a device; give low=extract")
     resolved = replace(schedule.with_place(), counters=bool(schedule.counters))
-    pushed = GunrockSchedule(edges=resolved.edges, window_mb=resolved.window_mb)
+    pushed = GunrockSchedule(edges=resolved.edges, window_mb=resolved.window_mb, codes=resolved.codes)
     made = changes.plan(program, pushed, graph, features, device, runs)
     if isinstance(made, No):
         return made
@@ -106,5 +106,5 @@ def plan(
         return No(reason)
     of_slot = min(made.windows.edges, graph.num_edges) * made.windows.edge_bytes
     logged = LAST_BYTES * graph.num_vertices if schedule.counters else 0
-    windows = replace(made.windows, nbytes=schedule.slots * of_slot + logged)
+    windows = replace(made.windows, nbytes=schedule.slots * of_slot + logged + made.windows.room_bytes)
     return replace(made, schedule=resolved, title="ScaphCpuEngine", windows=windows)

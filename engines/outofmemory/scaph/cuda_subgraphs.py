@@ -243,7 +243,8 @@ class SubgraphCall:
         read = in_place if readings.low == "zero_copy" else useful + TABLE_BYTES * groups_of(last - first)
         with readings.times.part("values"):
             resident = readings.slots.of(self.key(number)) is not None
-            choice = readings.choose((self.kernel.name, first), useful, whole, read, resident=resident)
+            stored = self.streamer.stored(self.names, *self.edges(number))
+            choice = readings.choose((self.kernel.name, first), useful, whole, read, resident=resident, stored=stored)
         if choice.means == "zero_copy":
             readings.traffic.moved["zero_copy"] += in_place
         return choice

@@ -75,12 +75,14 @@ class Readings:
         self._values = Values(LeastTime(rates))
 
     def choose(
-        self, subgraph: Hashable, useful: int, whole: int, read: int | None = None, *, resident: bool = False
-    ) -> Choice:
+        self, subgraph: Hashable, useful: int, whole: int, read: int | None = None, *, resident: bool = False,
+        stored: int | None = None,
+    ) -> Choice:  # fmt: skip
         """Return how a subgraph of ``whole`` bytes is read, of which some are ``useful``.
 
-        ``read``: the bytes that are read if its value is low; None: the useful ones. ``resident``: a slot has it. The
-        subgraph is counted, and so are its bytes if it is read whole.
+        ``read``: the bytes that are read if its value is low; None: the useful ones. ``resident``: a slot has it.
+        ``stored``: the bytes that are read if it is read whole, with packed ids; None: ``whole``. The subgraph is
+        counted, and so are its bytes if it is read whole.
         """
         high = self._values.high(subgraph, useful if self.rates is None or read is None else read, whole)
         if resident:
@@ -89,5 +91,5 @@ class Readings:
         means = "copied" if high else self.low
         self.traffic.subgraphs["high" if high else "low"] += 1
         if means == "copied":
-            self.traffic.moved["copied"] += whole
+            self.traffic.moved["copied"] += whole if stored is None else stored
         return Choice(high, means)

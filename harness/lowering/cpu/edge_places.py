@@ -24,6 +24,7 @@ from harness.contract import EngineFailure
 from harness.edge_places import Place
 from harness.graph.file_maps import file_map, release_pages
 from harness.lowering.buffers import Order
+from harness.lowering.packed_sizes import BLOCK, HEAD_BYTES, blocks_of
 
 Array = NDArray[Any]
 
@@ -92,6 +93,10 @@ class EdgePlace(ABC):
         Raises CacheError, EngineFailure.
         """
 
+    def placed_ids(self, values: Array, order: Order) -> Array:
+        """Return ids of vertices [E] as kernels take them; by default like other values."""
+        return self.placed(values, order)
+
     @abstractmethod
     def written(self, parts: Iterable[Array], length: int, dtype: type[np.generic], order: Order) -> Array:
         """Return ``length`` values, given in parts, as kernels take them. Raises CacheError."""
@@ -155,11 +160,46 @@ def array_at(address: int, length: int, dtype: np.dtype[Any], owner: object) -> 
 
 @dataclass(frozen=True)
 class StreamedArray:
-    """An array that is read from a file window by window: its rows are those of ``order``."""
+    """An array that is read from a file window by window: its rows are those of ``order``.
+
+    ``words_at``: of packed ids, the byte of the file where their words begin, behind the heads; None: plain values.
+    """
 
     file: EdgeFile
     dtype: np.dtype[Any]
     order: Order
+    words_at: int | None = None
+
+    def row(self, num_edges: int) -> int:
+        """Return the bytes of an edge, unpacked."""
+        return self.file.nbytes // num_edges if self.words_at is None else self.dtype.itemsize
+
+    def stored(self, first: int, last: int, num_edges: int) -> int:
+        """Return the bytes of the file with the edges ``first..last``: of packed ids, those of their blocks."""
+        if self.words_at is None:
+            return (last - first) * self.row(num_edges)
+        begin, end = first // BLOCK, blocks_of(last)
+        positions = np.zeros((2, 2), np.uint32)
+        for head, block in zip(positions, (begin, end), strict=True):
+            self.file.read(head.view(np.uint8).data, HEAD_BYTES * block)
+        return HEAD_BYTES * (end - begin + 1) + 4 * (int(positions[1, 1]) - int(positions[0, 1]))
+
+    def read_ids(self, first: int, last: int, ids: Array, room: Array) -> int:
+        """Set ``ids``, uint32[last - first], to packed ones; return the bytes that are read.
+
+        ``room``: memory for their blocks, uint8[...]. Raises EngineFailure.
+        """
+        from harness.lowering.packed_ids import unpack  # loads the compiler
+
+        assert self.words_at is not None
+        begin, end = first // BLOCK, blocks_of(last)
+        size = HEAD_BYTES * (end - begin + 1)
+        self.file.read(room[:size].data, HEAD_BYTES * begin)
+        heads = room[:size].view(np.uint32).reshape(-1, 2)
+        words = 4 * (int(heads[-1, 1]) - int(heads[0, 1]))
+        self.file.read(room[size : size + words].data, self.words_at + 4 * int(heads[0, 1]))
+        unpack(heads, room[size : size + words].view(np.uint32), begin, first, last, ids)
+        return size + words
 
 
 class StreamedEdges(EdgePlace):
@@ -191,6 +231,18 @@ class StreamedEdges(EdgePlace):
         self._empty.append(array)
         self._streamed[id(array)] = streamed
         return array
+
+
+class PackedEdges(StreamedEdges):
+    """Files of packed ids, of which calls read and unpack windows. Other values are as they are."""
+
+    def placed_ids(self, values: Array, order: Order) -> Array:
+        """Pack ids and write them to a file; return an empty array that stands for them."""
+        from harness.lowering.packed_ids import pack  # loads the compiler
+
+        packed = pack(values)
+        file = EdgeFile.written([packed.heads.reshape(-1), packed.words], packed.nbytes)
+        return self._stand_in(StreamedArray(file, np.dtype(np.uint32), order, packed.heads.nbytes))
 
 
 PLACES: Mapping[Place, type[EdgePlace]] = {

@@ -68,7 +68,11 @@ class CpuEngine(Engine):
             self.generate(program, graph, features, device)
         assert self.planned is not None
         numba.set_num_threads(self.planned.rules.threads)
-        self._executor = self.executor_type(self.planned, HostStore.of(graph, self.planned.place), phases)
+        self._executor = self.executor_type(self.planned, self._store(graph), phases)
+
+    def _store(self, graph: Graph) -> HostStore:
+        assert self.planned is not None
+        return HostStore.of(graph, self.planned.place, packed=self.planned.windows.packed)
 
     @property
     def executor(self) -> CpuExecutor:

@@ -67,7 +67,7 @@ class CpuExecutor:
         with phases("transform"):
             taken = {name for kernel in plan.kernels for name in kernel.arguments}
             parts = [part for part in Structure if not part.of_edges or part.value in taken]
-            structure = {part.value: store.structure(part) for part in parts}
+            structure = {part.value: self._structure(part, phases) for part in parts}
             for table in plan.tables:
                 structure |= store.named(table)
         with phases("compile"):
@@ -86,6 +86,13 @@ class CpuExecutor:
             self.calls = self._calls(kernels)
             self.run_state = Run(plan.rules, store, self.memory, self.calls)
             self.steps = [one.bound(self.run_state) for one in plan.passes]
+
+    def _structure(self, part: Structure, phases: Phases) -> NDArray[np.generic]:
+        """Return an array of the graph; packing its ids is timed apart."""
+        if not (part.of_edges and self.store.packed):
+            return self.store.structure(part)
+        with phases("pack_ids"):
+            return self.store.structure(part)
 
     def _calls(self, kernels: Mapping[Kernel, Callable[..., int]]) -> Calls:
         rules, edges = self.plan.rules, self.store.edges

@@ -8,16 +8,18 @@ from typing import Any
 from harness.edge_places import Place
 from harness.graph import Graph
 from harness.lowering.buffers import Order
-from harness.lowering.cpu.edge_places import PLACES
+from harness.lowering.cpu.edge_places import PLACES, PackedEdges
 from harness.lowering.graph_store import Array, GraphStore, Structure, Table
 
 
 class HostStore(GraphStore):
     """One graph on the CPU. ``edges``: the place of the arrays with a row for every edge."""
 
-    def __init__(self, graph: Graph, place: Place = Place.RESIDENT, device: int = 0, advice: str = "") -> None:
-        super().__init__(graph, place, device, advice)
-        self.edges = PLACES[place]()
+    def __init__(
+        self, graph: Graph, place: Place = Place.RESIDENT, device: int = 0, advice: str = "", *, packed: bool = False
+    ) -> None:
+        super().__init__(graph, place, device, advice, packed=packed)
+        self.edges = PackedEdges() if packed else PLACES[place]()
         self._placed: dict[object, Array] = {}
 
     @classmethod
@@ -31,7 +33,7 @@ class HostStore(GraphStore):
             return super().structure(part)
         if part not in self._placed:
             order = Order.CSC if part is Structure.IN_NEIGHBOURS else Order.CSR
-            self._placed[part] = self.edges.placed(super().structure(part), order)
+            self._placed[part] = self.edges.placed_ids(super().structure(part), order)
         return self._placed[part]
 
     def named(self, table: Table[Any]) -> dict[str, Array]:

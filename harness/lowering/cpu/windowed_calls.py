@@ -28,11 +28,12 @@ OFFSETS = {Order.CSC: "in_offsets", Order.CSR: "out_offsets"}
 class Slot:
     """Memory for a window: the rows of all streamed arrays that a kernel takes, one array after the other.
 
-    ``read``: bytes read from files so far. ``needed``: bytes of the edges that they are of.
+    ``read``: bytes read from files so far. ``needed``: bytes of the edges that they are of. ``room``: memory for packed
+    ids, which slots that are filled one after the other may share.
     """
 
-    def __init__(self, nbytes: int) -> None:
-        self._memory = np.empty(nbytes, np.uint8)
+    def __init__(self, nbytes: int, room: Array | None = None) -> None:
+        self._memory, self._room = np.empty(nbytes, np.uint8), np.empty(0, np.uint8) if room is None else room
         self.read = self.needed = 0
 
     def fetch(
@@ -46,12 +47,15 @@ class Slot:
         parts = [(first, last)] if runs is None else [(int(begin), int(end)) for begin, end in runs]
         found, at = {}, 0
         for name, array in sorted(arrays.items(), key=lambda pair: -pair[1].dtype.itemsize):  # aligned by their sizes
-            row = array.file.nbytes // num_edges
+            row = array.row(num_edges)
             nbytes = (last - first) * row
             for begin, end in parts:
                 into = slice(at + (begin - first) * row, at + (end - first) * row)
-                array.file.read(self._memory[into].data, begin * row)
-                self.read += (end - begin) * row
+                if array.words_at is None:
+                    array.file.read(self._memory[into].data, begin * row)
+                    self.read += (end - begin) * row
+                else:
+                    self.read += array.read_ids(begin, end, self._memory[into].view(array.dtype), self._room)
                 self.needed += (end - begin) * row
             start = self._memory.ctypes.data + at - first * row
             found[name] = array_at(start, last * row // array.dtype.itemsize, array.dtype, self._memory)
@@ -76,7 +80,8 @@ class WindowedCalls(Calls):
         super().__init__(kernels, memory, workers)
         self._kernels = {kernel.name: kernel for kernel in kernels}
         self._place, self._size, self._partition = place, size, partition
-        self._slots = [Slot(size.nbytes // IN_MEMORY) for _ in range(IN_MEMORY)]
+        self.room = np.empty(size.room_bytes, np.uint8)  # of the one thread that reads
+        self._slots = [Slot((size.nbytes - size.room_bytes) // IN_MEMORY, self.room) for _ in range(IN_MEMORY)]
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="edges")
         self._counted = 0, 0  # bytes needed and read that :meth:`transferred` has returned
 

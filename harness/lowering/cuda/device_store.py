@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from harness.edge_places import Place
 from harness.graph import Graph
 from harness.lowering.cuda.buffers import CudaBuffer
 from harness.lowering.cuda.edge_places import PLACES, ManagedEdges, filled
+from harness.lowering.cuda.packed_windows import PackedArray, of_ids
 from harness.lowering.graph_store import Array, GraphStore, Structure
+
+if TYPE_CHECKING:
+    from harness.lowering.packed_ids import PackedIds
 
 
 class DeviceStore(GraphStore):
@@ -20,11 +26,13 @@ class DeviceStore(GraphStore):
     detaches.
     """
 
-    def __init__(self, graph: Graph, place: Place = Place.RESIDENT, device: int = 0, advice: str = "") -> None:
-        super().__init__(graph, place, device, advice)
+    def __init__(
+        self, graph: Graph, place: Place = Place.RESIDENT, device: int = 0, advice: str = "", *, packed: bool = False
+    ) -> None:
+        super().__init__(graph, place, device, advice, packed=packed)
         self.edges = PLACES[place]() if place is not Place.MANAGED else ManagedEdges(advice)
         self._arrays: dict[tuple[object, str, str], Any] = {}
-        self._staged: dict[tuple[object, str, str], Array] = {}
+        self._staged: dict[tuple[object, str, str], Array | PackedIds] = {}
         self._users = 0
 
     @classmethod
@@ -49,6 +57,16 @@ class DeviceStore(GraphStore):
             if buffer.source is not None and key not in self._arrays:
                 self._staged[key] = self._values(buffer).astype(buffer.kind, copy=False)
 
+    def pack(self, buffers: Iterable[CudaBuffer]) -> None:
+        """Pack the ids among what :meth:`stage` has computed for some buffers, if ids are packed."""
+        from harness.lowering.packed_ids import pack  # loads the compiler
+
+        for buffer in buffers:
+            key = (buffer.source, buffer.name, buffer.dtype)
+            values = self._staged.get(key)
+            if self.packed and of_ids(buffer) and isinstance(values, np.ndarray):
+                self._staged[key] = pack(values)
+
     def array(self, buffer: CudaBuffer) -> Any:
         """Return the array of the graph or of a table that a buffer describes, uploaded at the first request.
 
@@ -57,8 +75,13 @@ class DeviceStore(GraphStore):
         key = (buffer.source, buffer.name, buffer.dtype)
         if key not in self._arrays:
             self.stage([buffer] if key not in self._staged else [])
+            if self.packed:
+                self.pack([buffer])
             values = self._staged.pop(key)
-            self._arrays[key] = self.edges.upload(values) if buffer.of_edges else _uploaded(values)
+            if not isinstance(values, np.ndarray):
+                self._arrays[key] = PackedArray(values)
+            else:
+                self._arrays[key] = self.edges.upload(values) if buffer.of_edges else _uploaded(values)
         return self._arrays[key]
 
     def empty(self, buffer: CudaBuffer) -> Any:

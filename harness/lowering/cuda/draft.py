@@ -27,6 +27,7 @@ from harness.lowering.cuda.run_state import MOST_GROUPS
 from harness.lowering.cuda.setting import CudaSetting
 from harness.lowering.cuda.windows import Windows
 from harness.lowering.edge_tables import Places, Reverse
+from harness.lowering.packed_sizes import refusal as unpackable
 from harness.lowering.refusals import unsupported
 
 MOST_SHARED = 220 * 1024  # bytes of shared memory that a block may have on sm_80 and later, minus what kernels declare
@@ -101,11 +102,13 @@ class PlanDraft:
         launches, measured = self._named_apart(Measuring() if self.combined else self.measuring())
         kernels = tuple({one.kernel.name: one.kernel for one in (*launches, *measured.launches)}.values())
         buffers = self._buffers(kernels, launches)
-        windows = self.windows.over(placement.window_bytes, setting.facts, kernels, buffers)
+        windows = self.windows.over(placement, setting.facts, kernels, buffers)
         prefix = Prefix.of(placement.cache_bytes, setting.facts, buffers)
         refused = self._refusal(kernels, buffers, placement.place) or self._uncached(placement, prefix, launches)
         if placement.window_bytes:
             refused = refused or windows.refusal(setting.program, setting.facts, launches)
+        if windows.packed:
+            refused = refused or unpackable(setting.facts)
         if refused:
             return No(refused)
         threads = self._threads(kernels)
@@ -151,7 +154,8 @@ class PlanDraft:
         title = f"{setting.program.name}, k = {setting.layout.features}"
         included = headers(templates)
         return module_source(
-            title, [*(one.source for one in kernels), *windows.tests(kernels)], setting.team, threads,
+            title, [*(one.source for one in kernels), *windows.tests(kernels), windows.source], setting.team,
+            threads,
             many_edges=setting.many_edges, included=included, coherent=setting.coherent,
             extension=self.extension,
         )  # fmt: skip

@@ -73,6 +73,9 @@ class CudaEngine(Engine):
         lines += [f"kernel {stages[0]}: {', '.join(stages)}" for stages in plan.groups]
         pinned = f"{plan.host_bytes:,} bytes of page-locked host memory, " if plan.host_bytes else ""
         lines.append(f"edge arrays {plan.place.value}: {pinned}{plan.bytes_needed:,} bytes on the device")
+        if plan.windows.packed:
+            bound = f"at most {plan.windows.packed_bytes:,} bytes of them"
+            lines.append(f"packed, and unpacked on the device: {', '.join(plan.windows.packed)}, {bound}")
         if plan.prefix.edges:
             cached = f"{plan.prefix.edges:,} of {plan.facts.num_edges:,} edges, {plan.prefix.nbytes:,} bytes"
             lines.append(f"cached on the device: the first {cached}")
@@ -106,12 +109,16 @@ class CudaEngine(Engine):
         with phases("transform"):
             self._executor = self.executor_type(self.planned, self._store(graph, device))
             self._executor.stage()
+        if self.planned.windows.packed:
+            with phases("pack_ids"):
+                self._executor.pack()
         with phases("compile"):
             self._executor.compile()
         self._built = program, graph, features, device
 
     def _store(self, graph: Graph, device: Device) -> DeviceStore:
-        return DeviceStore.of(graph, self.planned.place, device.index, self.planned.advice)
+        plan = self.planned
+        return DeviceStore.of(graph, plan.place, device.index, plan.advice, packed=bool(plan.windows.packed))
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Build, load the kernels, upload. Raises DeviceUnavailable, CompilationFailed, MemoryError, EngineFailure."""

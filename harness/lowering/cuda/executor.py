@@ -70,6 +70,10 @@ class CudaExecutor:
         """Compute on the host what :meth:`allocate` uploads of the graph and of tables."""
         self.store.stage(self.plan.buffers)
 
+    def pack(self) -> None:
+        """Pack on the host the ids that :meth:`allocate` uploads packed."""
+        self.store.pack(self.plan.buffers)
+
     def load(self) -> None:
         """Load the module that :meth:`compile` made. Raises DeviceUnavailable."""
         import cupy
@@ -89,7 +93,7 @@ class CudaExecutor:
         """Return the names of the functions of the module that are launched."""
         plan = self.plan
         tests = (name_of_test(kernel) for kernel in plan.kernels if plan.windows.decides(kernel))
-        return ("end_of_superstep", *(kernel.name for kernel in plan.kernels), *tests)
+        return ("end_of_superstep", *(kernel.name for kernel in plan.kernels), *tests, *plan.windows.functions)
 
     def buffers(self) -> Iterable[CudaBuffer]:
         """Return the buffers to allocate, after kernels are loaded; by default those of the plan."""

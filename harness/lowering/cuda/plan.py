@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -120,18 +120,22 @@ class CudaPlan:
     @property
     def bytes_needed(self) -> int:
         """The device memory of the buffers, of the windows of streamed edges and of cached edges, in bytes."""
-        edges = self.windows.nbytes + self.prefix.nbytes - self._edges_on_host
+        edges = self.windows.nbytes + self.prefix.nbytes - sum(one.nbytes for one in self._on_host)
         return sum(buffer.nbytes for buffer in self.buffers) + edges
 
     @property
     def host_bytes(self) -> int:
-        """The page-locked host memory of the buffers and of the windows of streamed edges, in bytes."""
-        return self._edges_on_host + self.windows.host_bytes
+        """The page-locked host memory of the buffers and of the windows of streamed edges, in bytes.
+
+        Of packed ids it is the most that they may take.
+        """
+        plain = sum(one.nbytes for one in self._on_host if one.name not in self.windows.packed)
+        return plain + self.windows.packed_bytes + self.windows.host_bytes
 
     @property
-    def _edges_on_host(self) -> int:
+    def _on_host(self) -> Sequence[CudaBuffer]:
         on_host = self.place in (Place.MAPPED, Place.STREAMED)
-        return sum(buffer.nbytes for buffer in self.buffers if on_host and buffer.of_edges)
+        return [buffer for buffer in self.buffers if on_host and buffer.of_edges]
 
     @cached_property
     def edge_bytes(self) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 from harness.contract import Transfers
 from harness.language import Inputs
 from harness.lowering.cuda.calls import Call, Replay
+from harness.lowering.cuda.packed_windows import PackedSlots
 from harness.lowering.cuda.ranges import Over, by_side
 from harness.lowering.cuda.windows import ALIGNED_EDGES, OFFSETS, SLACK, aligned, name_of_test
 from harness.lowering.edge_windows import windows
@@ -51,6 +52,8 @@ class Streamer:
         self.rows = dict(plan.windows.row_bytes)
         count = plan.windows.slots
         self.slots = [cupy.full(plan.windows.slot_bytes, 0xA5, np.uint8) for _ in range(count)]
+        room = plan.windows.room_bytes
+        self.packed = PackedSlots(count, room, functions, plan.threads) if plan.windows.packed else None
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.filled, self.used = ([cupy.cuda.Event(disable_timing=True) for _ in range(count)] for _ in range(2))
         self.turn = self.copied = self.needed = 0
@@ -83,6 +86,8 @@ class Streamer:
     def close(self) -> None:
         """Release the slots."""
         self.slots.clear()
+        if self.packed:
+            self.packed.close()
 
     def windowed(self, call: Call, listed: Sequence[Call] = ()) -> Starts:
         """Return a call of a kernel that reads edges, prepared to run window by window.
@@ -122,20 +127,40 @@ class Streamer:
         runtime = cupy.cuda.runtime
         for event in self._freed.get(number, ()):
             self.stream.wait_event(event)
+        packed = []
         for name, at, begin in self._places(number, names, first, last):
+            self.needed += (last - first) * self.rows[name]
+            if name in self.plan.windows.packed:
+                packed.append((self.arrays[name], begin, last, at))
+                continue
             size = (last - begin) * self.rows[name]
             if size:
                 source = int(self.arrays[name].data.ptr) + begin * self.rows[name]
                 runtime.memcpyAsync(at, source, size, runtime.memcpyHostToDevice, self.stream.ptr)
             self.copied += size
-            self.needed += (last - first) * self.rows[name]
+        if self.packed:
+            self.copied += self.packed.fill(number, packed, self.stream)
         self.filled[number].record(self.stream)
 
+    def stored(self, names: Sequence[str], first: int, last: int) -> int:
+        """Return the bytes on the host of the edges ``first..last`` of arrays: of packed ids those of their blocks."""
+        packed = self.plan.windows.packed
+        plain = sum((last - first) * self.rows[name] for name in names if name not in packed)
+        begin = first // ALIGNED_EDGES * ALIGNED_EDGES
+        sizes = (size for name in names if name in packed for _, size in self.arrays[name].parts(begin, last))
+        return plain + sum(sizes)
+
     def wait_for(self, number: int) -> None:
-        """Let the current stream wait for the copies to a slot."""
+        """Let the current stream wait for the copies to a slot, and unpack there what was copied packed."""
         import cupy
 
         cupy.cuda.get_current_stream().wait_event(self.filled[number])
+        if self.packed:
+            self.packed.unpack(number)
+
+    def ready(self, number: int) -> Any:
+        """Return the event after which kernels of other streams may read a slot that has been waited for."""
+        return self.packed.unpacked[number] if self.packed else self.filled[number]
 
     def pointers(self, number: int, names: Sequence[str], first: int, last: int) -> dict[str, np.uint64]:
         """Return where kernels find edge 0 of arrays, of which a slot has the edges ``first..last``."""
@@ -179,7 +204,7 @@ class Beside:
 
     def start(self, call: Call) -> None:
         """Queue a call after the latest copy."""
-        self.stream.wait_event(self.streamer.filled[self.streamer.turn % len(self.streamer.slots)])
+        self.stream.wait_event(self.streamer.ready(self.streamer.turn % len(self.streamer.slots)))
         with self.stream:
             call.start()
 

@@ -8,12 +8,15 @@ from typing import Self
 
 import numpy as np
 
+from harness.edge_places import Placement
 from harness.facts import GraphFacts
 from harness.language.program import EdgeReduce, EdgeUpdate, Program, reads
 from harness.lowering.cuda.buffers import CudaBuffer
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch
+from harness.lowering.cuda.packed_windows import ALIGNED, SOURCE, UNPACK_IDS, of_ids
 from harness.lowering.cuda.ranges import Over
+from harness.lowering.packed_sizes import most_bytes, most_window_bytes
 
 ALIGNED_EDGES = 64  # a window is copied from a multiple of these on, so that rows keep their alignment
 ALIGNED_BYTES = 256
@@ -100,7 +103,8 @@ class Windows:
     ``row_bytes``: of an edge, by the names of the arrays. ``slots``: windows in the memory of the device. ``counted``:
     the active vertices and edges of windows are counted, not only which windows are needed. ``stagings``: buffers for
     packed rows of windows, as many in page-locked memory of the host as on the device, each of ``staging_bytes``.
-    ``extra_host_bytes``: of other page-locked memory.
+    ``extra_host_bytes``: of other page-locked memory. ``packed``: the names of the arrays that are copied packed; their
+    ``packed_bytes`` on the host and the ``room_bytes`` of the buffer of each slot are the most that they may take.
     """
 
     edges: int = 0
@@ -111,11 +115,15 @@ class Windows:
     stagings: int = 0
     staging_bytes: int = 0
     extra_host_bytes: int = 0
+    packed: tuple[str, ...] = ()
+    packed_bytes: int = 0
+    room_bytes: int = 0
 
     def over(
-        self, window_bytes: int, facts: GraphFacts, kernels: Iterable[CudaKernel], buffers: Iterable[CudaBuffer]
+        self, placement: Placement, facts: GraphFacts, kernels: Iterable[CudaKernel], buffers: Iterable[CudaBuffer]
     ) -> Self:
         """Return the windows for some kernels: as many edges as fit for the kernel with the most bytes an edge."""
+        window_bytes, buffers = placement.window_bytes, list(buffers)
         rows = {one.name: one.stride * np.dtype(one.dtype).itemsize for one in buffers if one.of_edges}
         taken = [[rows[name] for name in kernel.arguments if name in rows] for kernel in kernels]
         largest = max((sum(some) for some in taken), default=0)
@@ -124,17 +132,36 @@ class Windows:
         edges = max(1, window_bytes // largest)
         stored = min(edges, facts.num_edges) + ALIGNED_EDGES
         slot = max(sum(aligned(stored * row + SLACK) for row in some) for some in taken)
-        return replace(self, edges=edges, slot_bytes=slot, row_bytes=tuple(sorted(rows.items())))
+        made = replace(self, edges=edges, slot_bytes=slot, row_bytes=tuple(sorted(rows.items())))
+        return made.with_packed(facts, [one for one in kernels if made.takes(one)], buffers) if placement.packed else made
+
+    def with_packed(self, facts: GraphFacts, kernels: Iterable[CudaKernel], buffers: Iterable[CudaBuffer]) -> Self:
+        """Return the windows with the arrays of ids packed, and the most bytes of these."""
+        names = sorted(one.name for one in buffers if of_ids(one))
+        window = most_window_bytes(min(self.edges, facts.num_edges), facts.num_vertices) + 2 * ALIGNED
+        most = max(len(set(names).intersection(kernel.arguments)) for kernel in kernels)
+        packed = len(names) * most_bytes(facts.num_edges, facts.num_vertices)
+        return replace(self, packed=tuple(names), packed_bytes=packed, room_bytes=most * window)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the slots and of packed rows in the memory of the device."""
-        return self.slots * self.slot_bytes + self.stagings * self.staging_bytes
+        return self.slots * (self.slot_bytes + self.room_bytes) + self.stagings * self.staging_bytes
 
     @property
     def host_bytes(self) -> int:
         """Bytes of page-locked memory of the host besides the edges."""
         return self.stagings * self.staging_bytes + self.extra_host_bytes
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The kernels that windows need besides those that decide which of them are needed."""
+        return (UNPACK_IDS,) if self.packed else ()
+
+    @property
+    def source(self) -> str:
+        """The source of :attr:`functions`."""
+        return SOURCE if self.packed else ""
 
     def tests(self, kernels: Iterable[CudaKernel]) -> Iterator[str]:
         """Yield the sources of the kernels that decide which windows each of ``kernels`` needs."""
