@@ -42,7 +42,8 @@ PAPERS = {  # a preset: its algorithms
     "emogi_figure_11": {"bfs", "sssp", "components"},
     "emogi_figure_12": {"bfs", "sssp", "components"},
     "emogi_table_3": {"bfs", "sssp", "components"},
-    "out_of_memory_ratios": {"bfs", "sssp", "components", "pagerank"},
+    "out_of_memory_ratios": {"bfs", "sssp", "components"},
+    "full_sweep_ratios": {"pagerank"},
     "onyx_streamed_ratios": {"pagerank", "feature_diffusion"},
     "scaph_used": {"components", "sssp"},
     "scaph_ablations": {"components", "sssp", "bfs"},
@@ -59,7 +60,7 @@ FEWER_GRAPHS = {
     "emogi_figure_5": 4, "emogi_figure_7": 4, "emogi_figure_8": 4, "emogi_figure_9": 4, "emogi_figure_10": 4,
     "emogi_figure_11": 4, "emogi_figure_12": 4, "emogi_table_3": 2, "scaph_used": 2, "scaph_ablations": 2,
     "scaph_table": 2, "scaph_memory": 2, "scaph_alpha": 2, "scaph_overhead": 2, "scaph_values": 2,
-    "four_billion_edges": 2, "out_of_memory_ratios": 3, "onyx_streamed_ratios": 1,
+    "four_billion_edges": 2, "out_of_memory_ratios": 2, "onyx_streamed_ratios": 1, "full_sweep_ratios": 2,
 }  # fmt: skip
 GRAPHS_OF_THE_THESIS = 8  # of all other presets
 GPU_SCALES = ("full", "stand_ins")  # alternate along the presets; they differ in their graphs and limits only
@@ -157,6 +158,7 @@ def test_a_preset_of_a_paper_has_a_column_for_every_cell_of_a_gpu(plan, name):
         "edge_places": "diffusion",
         "four_billion_edges": "bfs",
         "onyx_streamed_ratios": "diffusion",
+        "full_sweep_ratios": "pagerank",
     }.get(
         name,
         "bfs"
@@ -240,7 +242,7 @@ def test_a_preset_that_compares_times_has_enough_samples_for_a_verdict(name):
     assert repetitions >= FEWEST_SAMPLES or not compares_times
 
 
-@pytest.mark.parametrize("name", ["out_of_memory_ratios", "onyx_streamed_ratios"])
+@pytest.mark.parametrize("name", ["out_of_memory_ratios", "onyx_streamed_ratios", "full_sweep_ratios"])
 def test_claims_name_what_is_swept_and_every_column_has_one(name):
     preset = OmegaConf.load(configuration_folder() / "experiment" / f"{name}.yaml")
     layout = Layout.from_plain(OmegaConf.to_container(preset.layout))
