@@ -125,9 +125,9 @@ class Transfers:
 
     ``visited``: bytes of the edges that kernels read, counted each time. ``moved``: bytes that were moved for them, by
     the means: *zero_copy*, read in place over the host link; *read*, from a file; *copied*, whole parts of the graph;
-    *extracted*, the rows of active vertices; *pages*, of managed memory; empty: not counted. ``requests``: those over the host link, by their bytes. ``subgraphs``: how
-    often parts of the graph were processed, by the kind of processing. ``seconds``: of parts of the run, by their
-    names. ``data``: bytes of edges in each superstep, by the kind of use.
+    *extracted*, the rows of active vertices; *pages*, of managed memory; empty: not counted. ``requests``: over the
+    host link, by their bytes. ``subgraphs``: how often parts of the graph were processed, by the kind of processing.
+    ``seconds``: of parts of the run, by name. ``data``: bytes of edges in each superstep, by the kind of use.
     """
 
     visited: int

@@ -21,7 +21,7 @@ from harness.graph.file_maps import file_map
 
 if TYPE_CHECKING:
     from harness.graph import Graph
-    from harness.records.schema import Link
+    from harness.records.transfers import Link
 
 OUTSIDE = frozenset(one.value for one in (Place.MAPPED, Place.STREAMED, Place.MANAGED))
 SENT, RECEIVED = 197, 198  # NVML_FI_DEV_PCIE_COUNT_TX_BYTES, ..._RX_BYTES

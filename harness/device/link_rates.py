@@ -25,8 +25,8 @@ _THREADS, _BLOCKS = 256, 8  # of a block; for each multiprocessor
 def link_rates(index: int) -> dict[str, Any]:
     """Measure the link of a device: about 0.1 s, after compiling.
 
-    ``copy``: bytes a second of copies of 32 MB from page-locked memory. ``in_place``: bytes a second that kernels read in
-    place in requests of 32, 64, 96 and 128 bytes, each from the start of a line of 128 bytes. Only requested bytes
+    ``copy``: bytes a second of copies of 32 MB from page-locked memory. ``in_place``: bytes a second that kernels read
+    in place in requests of 32, 64, 96 and 128 bytes, each from the start of a line of 128 bytes. Only requested bytes
     count. Each is the rate of the fastest sample: other work only lowers it. ``pinning``: seconds of registering the
     memory. Raises DeviceUnavailable, MemoryError, CompilationFailed.
     """

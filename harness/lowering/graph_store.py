@@ -85,7 +85,14 @@ class GraphStore:
 
         A store and its arrays exist as long as something refers to it. Raises NotImplementedError as the class does.
         """
-        key = (cls, id(graph), place, device, advice, packed)  # a store refers to its graph, whose id is unique meanwhile
+        key = (
+            cls,
+            id(graph),
+            place,
+            device,
+            advice,
+            packed,
+        )  # a store refers to its graph, whose id is unique meanwhile
         found = cls._stores.get(key)
         if not isinstance(found, cls):
             found = cls._stores[key] = cls(graph, place, device, advice, packed=packed)

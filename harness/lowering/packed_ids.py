@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 
 from harness.graph.pages import array_in_pages
 from harness.lowering.cpu.parallel_for import launch
-from harness.lowering.packed_sizes import BLOCK, HEAD_BYTES, blocks_of
+from harness.lowering.packed_sizes import blocks_of
 
 Array = NDArray[Any]
 GAPS = 1 << 31  # of the first number of a head; ids are smaller
+part_of_work: Any = njit(nogil=True, error_model="numpy", _nrt=False)  # type: ignore[call-overload]
+over_parts: Any = launch  # numba's types do not describe it
 FEW = 1 << 17  # ids that one thread packs in about the time that it takes to start others
 
 
@@ -46,7 +48,7 @@ class PackedIds:
         return found
 
 
-@njit(nogil=True, error_model="numpy", _nrt=False)  # pragma: no cover - compiled
+@part_of_work  # pragma: no cover - compiled
 def _bits(number: int) -> int:
     bits = 0
     while number >> bits:
@@ -54,14 +56,14 @@ def _bits(number: int) -> int:
     return bits
 
 
-@njit(nogil=True, error_model="numpy", _nrt=False)  # pragma: no cover - compiled
+@part_of_work  # pragma: no cover - compiled
 def _signed(one: int, before: int) -> int:
     """Return a difference with its sign in the lowest bit."""
     gap = one - before
     return 2 * gap if gap >= 0 else -2 * gap - 1
 
 
-@njit(nogil=True, error_model="numpy", _nrt=False)  # pragma: no cover - compiled
+@part_of_work  # pragma: no cover - compiled
 def _measure_part(part: int, worker: int, ends: Array, values: Array, heads: Array) -> None:
     """Set the first number of each head, and its width as the second."""
     length = len(values)
@@ -79,9 +81,9 @@ def _measure_part(part: int, worker: int, ends: Array, values: Array, heads: Arr
 
 
 @njit(nogil=True, cache=True, error_model="numpy")  # pragma: no cover - compiled
-def _measure(parts: int, threads: int, ends: Array, values: Array, heads: Array) -> int:
+def _measure(parts: int, threads: int, ends: Array, values: Array, heads: Array) -> Any:
     """Set the heads; return the number of words. The last head has it as its position."""
-    launch(_measure_part, parts, threads, (ends, values, heads))
+    over_parts(_measure_part, parts, threads, (ends, values, heads))
     words = np.int64(0)
     for block in range(len(heads) - 1):
         width = np.int64(heads[block, 1])
@@ -91,7 +93,7 @@ def _measure(parts: int, threads: int, ends: Array, values: Array, heads: Array)
     return words
 
 
-@njit(nogil=True, error_model="numpy", _nrt=False)  # pragma: no cover - compiled
+@part_of_work  # pragma: no cover - compiled
 def _pack_part(part: int, worker: int, ends: Array, values: Array, heads: Array, words: Array) -> None:
     length = len(values)
     for block in range(ends[part], ends[part + 1]):
@@ -117,10 +119,10 @@ def _pack_part(part: int, worker: int, ends: Array, values: Array, heads: Array,
 
 @njit(nogil=True, cache=True, error_model="numpy")  # pragma: no cover - compiled
 def _pack(parts: int, threads: int, ends: Array, values: Array, heads: Array, words: Array) -> int:
-    return launch(_pack_part, parts, threads, (ends, values, heads, words))
+    return over_parts(_pack_part, parts, threads, (ends, values, heads, words))
 
 
-@njit(nogil=True, cache=True, error_model="numpy", _nrt=False)  # pragma: no cover - compiled
+@njit(nogil=True, cache=True, error_model="numpy")  # pragma: no cover - compiled
 def _unpack(heads: Array, words: Array, block: int, first: int, last: int, ids: Array) -> None:
     origin = np.int64(heads[0, 1])
     for number in range(first // 32, (last + 31) // 32):

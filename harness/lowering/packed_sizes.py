@@ -1,4 +1,4 @@
-"""The bytes of packed ids (:mod:`harness.lowering.packed_ids`), at most: known from the numbers of edges and vertices."""
+"""The most bytes of packed ids (:mod:`harness.lowering.packed_ids`), known from the numbers of edges and vertices."""
 
 from __future__ import annotations
 
@@ -39,5 +39,7 @@ def refusal(facts: GraphFacts) -> str:
     if facts.num_vertices >= 1 << 31:
         return "codes=packed packs ids below 2^31, and the graph has more vertices; give codes=plain"
     if blocks_of(facts.num_edges) * most_width(facts.num_vertices) >= MOST_WORDS:
-        return "codes=packed has positions of 32 bits, which may not suffice for the edges of the graph; give codes=plain"
+        return (
+            "codes=packed has positions of 32 bits, which may not suffice for the edges of the graph; give codes=plain"
+        )
     return ""

@@ -49,7 +49,7 @@ def _overlap(own: Record, others: Sequence[Record]) -> Numbers | str:
     if not nbytes or not rate or not timed:
         return _unknown(nbytes, rate) if timed else "no time to compare with"
     computing = min(timed, key=lambda solve: solve["median"])
-    longer = {name: max(nbytes / rate, computing[name]) for name in ("median", "low", "high")}  # type: ignore[literal-required]
+    longer = {name: max(nbytes / rate, computing[name]) for name in ("median", "low", "high")}
     solve = own["solve"]
     assert solve is not None
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
 from rich.table import Table
@@ -30,11 +31,28 @@ def rates_table(layout: Layout, records: Sequence[Record]) -> Table:
 
 
 def rates_legend(layout: Layout, records: Sequence[Record]) -> list[str]:
-    """Explain the table."""
-    return [
+    """Explain the table, and give the rates of the link that the cells measured."""
+    note = (
         "bytes moved for the edges that kernels read, over the median time of a run, in GB/s (10^9 bytes); requests of "
         "reads in place are modelled, and counting them takes a part of the time"
+    )
+    return [note, *_link_notes(records)]
+
+
+def _link_notes(records: Sequence[Record]) -> list[str]:
+    """Return the medians of the rates of plain copies, and of reads in place by the bytes of a request."""
+    links = [record["link"] for record in records if record["link"] and record["link"]["copy"]]
+    if not links:
+        return []
+    copy = statistics.median(float(link["copy"] or 0) for link in links)
+    sizes = sorted({size for link in links for size in link["in_place"]}, key=int)
+    in_place = [
+        f"reads of {size} bytes "
+        f"{statistics.median(link['in_place'][size] for link in links if size in link['in_place']) / GB:.3g} GB/s"
+        for size in sizes
     ]
+    told = ", ".join([f"plain copies {copy / GB:.3g} GB/s", *in_place])
+    return [f"the link, medians of {len(links)} cells: {told}"]
 
 
 def rate(record: Record | None) -> float | None:

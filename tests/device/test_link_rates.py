@@ -23,9 +23,10 @@ def calls(monkeypatch):
 
     module = SimpleNamespace(load=lambda code: None, get_function=lambda name: read)
     event = SimpleNamespace(record=lambda stream: None, synchronize=lambda: None)
+    stream = SimpleNamespace(ptr=0)
     runtime = SimpleNamespace(memcpyHostToDevice=1, memcpyAsync=lambda to, at, n, *_: made.append(("copy", at, n)))
     cuda = SimpleNamespace(
-        function=SimpleNamespace(Module=lambda: module), Stream=lambda non_blocking: nullcontext(SimpleNamespace(ptr=0)),
+        function=SimpleNamespace(Module=lambda: module), Stream=lambda non_blocking: nullcontext(stream),
         using_allocator=lambda allocator: nullcontext(), Event=lambda: event, get_elapsed_time=lambda *_: MS,
         runtime=runtime,
     )  # fmt: skip

@@ -33,7 +33,7 @@ def run(engine, options, name, graph_name, features):
 
 
 @pytest.mark.parametrize(("graph_name", "features"), [("rmat", 1), ("rmat", 3), ("scattered", 32), ("chain", 3)])
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize("way", WAYS)
 def test_answers_are_those_of_plain_ids(way, graph_name, features):
     engine, options = WAYS[way]
@@ -46,7 +46,7 @@ def test_answers_are_those_of_plain_ids(way, graph_name, features):
 
 
 @pytest.mark.parametrize("way", ["onyx pull", "LBASE"])
-@pytest.mark.short_run(rows=2)
+@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize("window_mb", [0.0006, 0.00371])
 def test_supersteps_are_those_of_the_reference(way, window_mb):
     """Windows end anywhere within blocks; the answer is that of the float64 reference."""
@@ -113,7 +113,11 @@ def test_packing_is_timed_apart():
         ("emogi", {"codes": "packed"}, "edges=mapped are read where they are"),
         ("scaph", {"codes": "packed"}, "low=extract reads single rows"),
         ("scaph", {"codes": "packed", "low": "zero_copy"}, "low=zero_copy reads single rows"),
-        ("scaph", {"codes": "packed", "low": "stream", "rule": "chosen"}, "rule=chosen compares the rates of plain ids"),
+        (
+            "scaph",
+            {"codes": "packed", "low": "stream", "rule": "chosen"},
+            "rule=chosen compares the rates of plain ids",
+        ),
     ],
 )
 def test_packed_ids_are_refused_where_single_rows_are_read(engine, options, told):

@@ -69,6 +69,12 @@ def test_rates_are_bytes_over_the_median_time(tmp_path):
     [line] = [line.split("│")[1:] for line in as_text(table_of(RATES, records)).splitlines() if line.startswith("│")]
     assert [part.strip() for part in line if part.strip()] == ["bfs", "ring", "4", "unsupported"]
     assert "not counted" in as_text(table_of(RATES, [fast, cell("merged", None)]))
+    assert not any("the link" in note for note in notes_of(RATES, records))
+    link = {"copy": 5e10, "in_place": {"128": 4e10, "32": 1.5e10}, "read": None, "run_bytes": None}
+    told = [note for note in notes_of(RATES, [{**fast, "link": link}]) if "the link" in note]
+    assert told == [
+        "the link, medians of 1 cells: plain copies 50 GB/s, reads of 32 bytes 15 GB/s, reads of 128 bytes 40 GB/s"
+    ]
     pytest.importorskip("matplotlib", reason="figures need the extra 'figures'")
     [axes] = _rates(RATES, rows_of(RATES, records)).axes
     assert [[bar.get_height() for bar in bars] for bars in axes.containers] == [[4.0], [0.0]]

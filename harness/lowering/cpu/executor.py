@@ -83,8 +83,8 @@ class CpuExecutor:
         features = plan.layout.features
         self.first_senders = FirstSenders(plan.program, store.graph, features, keeps_extrema=pushes)
         with phases("transform"):
-            self.calls = self._calls(kernels)
-            self.run_state = Run(plan.rules, store, self.memory, self.calls)
+            self.kernel_calls = self._calls(kernels)
+            self.run_state = Run(plan.rules, store, self.memory, self.kernel_calls)
             self.steps = [one.bound(self.run_state) for one in plan.passes]
 
     def _structure(self, part: Structure, phases: Phases) -> NDArray[np.generic]:
@@ -128,9 +128,9 @@ class CpuExecutor:
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps."""
-        self.calls.transferred()  # nothing of the run before counts
+        self.kernel_calls.transferred()  # nothing of the run before counts
         statistics = self.loop(self.run_state, self.steps, self.movement, max_supersteps)
-        statistics.transfers = self.calls.transferred()
+        statistics.transfers = self.kernel_calls.transferred()
         return statistics
 
     def values(self, name: str) -> NDArray[np.generic]:

@@ -89,7 +89,9 @@ class CpuPlan:
         if self.place is not Place.RESIDENT:
             lines.append(f"edge arrays {self.place.value} from files; windows in memory: {self.windows.nbytes:,} bytes")
         if self.windows.packed:
-            lines.append(f"ids of neighbours packed, and unpacked in windows: {self.windows.room_bytes:,} of these bytes")
+            lines.append(
+                f"ids of neighbours packed, and unpacked in windows: {self.windows.room_bytes:,} of these bytes"
+            )
         lines += [f"estimate: {one}" for one in self.estimates]
         lines += [f"missed: {reason}" for reason in self.missed]
         return "\n".join(lines) + f"\n\n{self.source}"

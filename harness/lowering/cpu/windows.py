@@ -24,7 +24,7 @@ IN_MEMORY = 2  # the window that kernels read, and the next one
 class Windows:
     """Windows of ``edges`` edges at most, each of ``edge_bytes`` bytes; ``nbytes``: of those in memory.
 
-    All are 0 unless edges are streamed. ``packed``: ids are, and ``room_bytes`` of ``nbytes`` are for those of a window.
+    All are 0 unless edges are streamed. ``packed``: ids are; ``room_bytes`` of ``nbytes`` are for those of a window.
     """
 
     edges: int = 0

@@ -122,7 +122,8 @@ class PackedSlots:
                 places.append(at)
                 at += -(-size // ALIGNED) * ALIGNED
                 copied += size
-            self._coming[slot].append(Unpacking(*places, last - first, ids))
+            heads, words = places
+            self._coming[slot].append(Unpacking(heads, words, last - first, ids))
         return copied
 
     def unpack(self, slot: int) -> None:

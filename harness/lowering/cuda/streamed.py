@@ -147,7 +147,7 @@ class Streamer:
         packed = self.plan.windows.packed
         plain = sum((last - first) * self.rows[name] for name in names if name not in packed)
         begin = first // ALIGNED_EDGES * ALIGNED_EDGES
-        sizes = (size for name in names if name in packed for _, size in self.arrays[name].parts(begin, last))
+        sizes = (int(size) for name in names if name in packed for _, size in self.arrays[name].parts(begin, last))
         return plain + sum(sizes)
 
     def wait_for(self, number: int) -> None:
