@@ -14,7 +14,7 @@ from harness.device.host_memory import PinnedMemory
 from harness.device.stream_times import fastest_on
 
 SOURCE = Path(__file__).with_name("link.cu")
-NBYTES = 1 << 28  # of host memory that a sample reads: more than the caches of a device have
+NBYTES = 1 << 27  # of host memory that a sample reads: more than the caches of a device have
 PART = 1 << 25  # of one copy
 LINE, WORD = 128, 4  # bytes
 REQUESTS = (32, 64, 96, 128)  # bytes of a request over the link (Min et al. 2020, sec. 3.3)

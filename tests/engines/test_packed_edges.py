@@ -46,7 +46,7 @@ def test_answers_are_those_of_plain_ids(way, graph_name, features):
 
 
 @pytest.mark.parametrize("way", ["onyx pull", "LBASE"])
-@pytest.mark.short_run(rows=1)
+@pytest.mark.full
 @pytest.mark.parametrize("window_mb", [0.0006, 0.00371])
 def test_supersteps_are_those_of_the_reference(way, window_mb):
     """Windows end anywhere within blocks; the answer is that of the float64 reference."""
@@ -70,6 +70,7 @@ def bytes_read(graph, codes, engine="onyx", **options):
     return sum(found.moved.values()), running
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("engine", "options"), [("onyx", WAYS["onyx pull"][1]), ("scaph", {"values": "low", "low": "stream"})]
 )
@@ -97,6 +98,7 @@ def test_the_room_for_packed_ids_is_a_part_of_the_memory():
         assert packed.bytes_needed - plain.bytes_needed == room
 
 
+@pytest.mark.full
 def test_packing_is_timed_apart():
     graph, _ = problem("pagerank", "rmat", 1)
     engine, phases = new_engine("onyx", PACKED), Phases()
