@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from engines.onyx.cuda_engine import OnyxCudaEngine
 from harness.contract import Phases
 from harness.graph.generators import grid, rmat
+from tests.emulation.test_streamed_edges import hubs_and_middle
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 from tests.engines.link_bytes import link_bytes
 from tests.engines.problems import ALGORITHMS, program
@@ -27,6 +31,27 @@ def test_every_superstep_is_right(schedule, name, device, monkeypatch):
 def test_every_superstep_of_subgraphs_is_right(options, name, device, monkeypatch):
     monkeypatch.setitem(SCHEDULES, "scaph", ("scaph", {**options, "window_mb": 0.0081, "codes": "packed"}))
     check("scaph", name, device)
+
+
+def test_owners_of_long_rows_wait_for_unpacked_ids(device, monkeypatch):
+    """Kernels of hubs and middle vertices run on streams of their own, beside those of the other vertices."""
+    lists = replace(OnyxCudaEngine.policy, hub_edges=(1000, 1000), middle_edges=8, middle_share=0)
+    monkeypatch.setattr(OnyxCudaEngine, "policy", lists)
+    graph, answers = hubs_and_middle(20_000), []
+    for options in ({}, {"edges": "streamed", "window_mb": 0.081, "codes": "packed"}):
+        chosen = {"change_driven": False, "balance": "warp", "direction": "pull", **options}
+        monkeypatch.setitem(SCHEDULES, "hubs", ("onyx", chosen))
+        engine = cuda_engine("hubs")
+        engine.prepare(program("pagerank"), graph, 3, device, Phases())
+        assert {"hubs", "middle"} <= {buffer.name for buffer in engine.planned.buffers}
+        for _ in range(10 if options else 1):
+            engine.reset(ALGORITHMS["pagerank"].inputs(graph, 3))
+            engine.run(10)
+            answers.append([engine.values(name) for name in program("pagerank").outputs])
+        engine.close()
+    for later in answers[1:]:
+        for one, other in zip(answers[0], later, strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("made", [lambda: grid(rows=1000, columns=1000), lambda: rmat(18, 32, seed=1)])

@@ -133,9 +133,9 @@ class Windows:
         stored = min(edges, facts.num_edges) + ALIGNED_EDGES
         slot = max(sum(aligned(stored * row + SLACK) for row in some) for some in taken)
         made = replace(self, edges=edges, slot_bytes=slot, row_bytes=tuple(sorted(rows.items())))
-        return (
-            made.with_packed(facts, [one for one in kernels if made.takes(one)], buffers) if placement.packed else made
-        )
+        if not placement.packed:
+            return made
+        return made.with_packed(facts, [one for one in kernels if made.takes(one)], buffers)
 
     def with_packed(self, facts: GraphFacts, kernels: Iterable[CudaKernel], buffers: Iterable[CudaBuffer]) -> Self:
         """Return the windows with the arrays of ids packed, and the most bytes of these."""
@@ -147,7 +147,7 @@ class Windows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the slots and of packed rows in the memory of the device."""
+        """Bytes of the slots, of their packed ids and of packed rows in the memory of the device."""
         return self.slots * (self.slot_bytes + self.room_bytes) + self.stagings * self.staging_bytes
 
     @property
