@@ -55,7 +55,7 @@ def unresolved(engine, plan, device):
     schedule = plan.schedule
     found = {field.name for field in dataclasses.fields(schedule) if getattr(schedule, field.name) is None}
     edges = getattr(schedule, "edges", "resident")
-    found -= {"window_mb"} if edges != "streamed" else set()
+    found -= {"codes", "window_mb"} if edges != "streamed" else set()
     found -= {"advice"} if edges != "managed" else set()
     found -= {"cache_mb", "kept_share", "panel"}  # None: no cache, all pages stay, and all features at once
     if device == "cpu":

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from harness.edge_places import Place, Placement
 from harness.facts import GraphFacts
 from harness.graph import Graph
 from harness.graph.generators import random_ratings
@@ -19,6 +20,7 @@ from harness.lowering.cuda.launches import Launch, named_apart, turned
 from harness.lowering.cuda.parameters import Parameter
 from harness.lowering.cuda.ranges import Over, WorkRanges, by_side
 from harness.lowering.cuda.windows import ALIGNED_EDGES, SLACK, Windows, aligned
+from harness.lowering.graph_store import Structure
 
 
 def kernel(name="step", arguments=("run",), source="a"):
@@ -100,6 +102,25 @@ def test_listed_vertices_belong_to_the_side_that_they_are_in():
     assert by_side(listed[:0], ((0, 6), (6, 10))) == [(0, 0), (0, 0)]
 
 
+def streamed(window_bytes, **more):
+    return Placement(Place.STREAMED, window_bytes, **more)
+
+
+def test_a_slot_of_packed_ids_has_a_buffer_for_its_blocks():
+    ids = CudaBuffer(
+        "out_neighbours", Holds.STRUCTURE, "", "uint32", 1000, source=Structure.OUT_NEIGHBOURS, of_edges=True
+    )
+    kernels, facts = [kernel(arguments=("out_neighbours", "weight"))], GraphFacts(300, 1000, 5)
+    plain = Windows().over(streamed(800), facts, kernels, [ids, of_edges("weight")])
+    found = Windows().over(streamed(800, packed=True), facts, kernels, [ids, of_edges("weight")])
+    assert (found.edges, found.packed) == (100, ("out_neighbours",))
+    block = 8 + 4 * 9  # ids below 300 take 9 bits
+    assert found.packed_bytes == 32 * block + 8, "1,000 ids in 32 blocks"
+    assert found.room_bytes == 6 * block + 8 + 2 * 256, "100 ids from anywhere within 64 on, and two alignments"
+    assert found.nbytes - plain.nbytes == 2 * found.room_bytes
+    assert found.host_bytes == plain.host_bytes == 0
+
+
 def of_edges(name, stride=1):
     return CudaBuffer(name, Holds.STRUCTURE, "", "float32", 1000, stride, of_edges=True)
 
@@ -108,7 +129,7 @@ def test_a_window_has_the_edges_that_fit_for_the_kernel_of_the_longest_rows():
     buffers = [of_edges("neighbours"), of_edges("weight", 3), CudaBuffer("x", Holds.WORK, "", "float32", 9)]
     kernels = [kernel(arguments=names) for names in (("neighbours", "x"), ("weight", "neighbours"), ("run",))]
     facts = GraphFacts(10, 1000, 5)
-    found = Windows().over(1600, facts, kernels, buffers)
+    found = Windows().over(streamed(1600), facts, kernels, buffers)
     assert (found.edges, found.row_bytes) == (100, (("neighbours", 4), ("weight", 12)))
     stored = 100 + ALIGNED_EDGES
     assert found.slot_bytes == aligned(12 * stored + SLACK) + aligned(4 * stored + SLACK)
@@ -116,10 +137,11 @@ def test_a_window_has_the_edges_that_fit_for_the_kernel_of_the_longest_rows():
     packed = replace(found, stagings=3, staging_bytes=10, extra_host_bytes=7)
     assert (packed.nbytes, packed.host_bytes) == (2 * found.slot_bytes + 30, 37)
     assert [found.takes(one) for one in kernels] == [True, True, False]
-    few = Windows().over(10**9, facts, kernels, buffers)
+    few = Windows().over(streamed(10**9), facts, kernels, buffers)
     assert few.slot_bytes == aligned(12 * (1000 + ALIGNED_EDGES) + SLACK) + aligned(4 * (1000 + ALIGNED_EDGES) + SLACK)
-    assert Windows().over(15, facts, kernels, buffers).edges == 1
-    assert Windows().over(0, facts, kernels, buffers) == Windows().over(1600, facts, kernels[2:], buffers) == Windows()
+    assert Windows().over(streamed(15), facts, kernels, buffers).edges == 1
+    assert Windows().over(Placement(), facts, kernels, buffers) == Windows()
+    assert Windows().over(streamed(1600), facts, kernels[2:], buffers) == Windows()
 
 
 @pytest.mark.parametrize(("over", "largest"), [(Over.VERTICES, 3), (Over.SOURCES, 2), (Over.OUT_EDGES, 2)])
