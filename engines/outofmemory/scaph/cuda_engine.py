@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from engines.outofmemory.scaph.cuda_executor import ScaphCudaExecutor
 from engines.outofmemory.scaph.cuda_plan import plan
+from engines.outofmemory.scaph.cuda_windows import windows_of
 from harness.api import DeviceFacts
 from harness.api.cuda import CUDA, CudaEngine
 
@@ -37,7 +38,7 @@ class ScaphCudaEngine(CudaEngine):
     def resolved_options(self) -> Mapping[str, Any]:
         """Return the resolved options, with the threads that pack rows if the plan has windows for packed rows."""
         options = dict(super().resolved_options())
-        if self.planned.windows.stagings:
+        if windows_of(self.planned).stagings:
             from engines.outofmemory.scaph.packing import Packer  # loads the compiler
 
             options["extract_threads"] = Packer(self.planned.schedule.extract_threads).parts

@@ -10,6 +10,7 @@ from engines.outofmemory.scaph.cuda_queue import solve
 from engines.outofmemory.scaph.cuda_rates import ADJACENT, measured_rates
 from engines.outofmemory.scaph.cuda_subgraphs import SubgraphStreamer
 from engines.outofmemory.scaph.cuda_unpacking import BYTES, HOLD, LATE, RESTORE, WORDS
+from engines.outofmemory.scaph.cuda_windows import windows_of
 from engines.outofmemory.scaph.queued import MOST_SUPERSTEPS
 from engines.outofmemory.scaph.reading import Readings
 from harness.api import RunStatistics
@@ -31,7 +32,7 @@ class ScaphCudaExecutor(CudaExecutor):
         self.readings = Readings(plan.schedule)
         self.packer: Packer | None = None
         self.log: ActivityLog | None = None
-        if plan.windows.stagings:
+        if windows_of(plan).stagings:
             from engines.outofmemory.scaph.packing import Packer  # loads the compiler
 
             self.packer = Packer(plan.schedule.extract_threads)

@@ -13,10 +13,11 @@ from engines.outofmemory.emogi.cuda_plan import FOLDER, REBUILD_SHARE, planned
 from engines.outofmemory.scaph.asynchronous import out_of_step
 from engines.outofmemory.scaph.cuda_rates import IN_PLACE
 from engines.outofmemory.scaph.cuda_unpacking import HOLD_LATE, LATE, UNPACKING
+from engines.outofmemory.scaph.cuda_windows import SubgraphWindows, windows_of
 from engines.outofmemory.scaph.extraction import TABLE_BYTES, groups_of
 from engines.outofmemory.schedules import EmogiSchedule
 from harness.api import No, unfolded
-from harness.api.cuda import LoweredProgram, Thresholds, Windows, aligned, refusal, unstreamable, work
+from harness.api.cuda import LoweredProgram, Thresholds, aligned, refusal, unstreamable, work
 
 if TYPE_CHECKING:
     from engines.outofmemory.schedules import ScaphSchedule
@@ -39,7 +40,7 @@ def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features:
     resolved = replace(schedule.with_place(), access=schedule.access or "tiled", counters=bool(schedule.counters))
     push = EmogiSchedule(access=resolved.access, frontier="flags", counters=False)
     draft = planned(lowered, push, facts, features).draft
-    draft.windows = Windows(slots=resolved.slots, counted=True)
+    draft.windows = SubgraphWindows(slots=resolved.slots)
     holds = extracts(resolved) and resolved.rounds > 1
     if holds:
         draft.own(work(LATE, facts.num_vertices, "bool", start=0))
@@ -47,7 +48,7 @@ def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features:
     if isinstance(made, No):
         return made
     if resolved.counters:
-        made = replace(made, windows=replace(made.windows, extra_host_bytes=facts.num_vertices))
+        made = replace(made, windows=replace(windows_of(made), extra_host_bytes=facts.num_vertices))
     if probes_in_place(resolved):
         return replace(made, source=made.source + IN_PLACE)
     if not (extracts(resolved) and made.windows.edges):
@@ -56,7 +57,7 @@ def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features:
         return No("low=extract packs at most 2^32 - 1 edges of a subgraph; give a smaller window_mb")
     table = aligned(TABLE_BYTES * groups_of(facts.num_vertices))
     windows = replace(
-        made.windows, stagings=STAGINGS, staging_bytes=table + made.windows.slot_bytes,
+        windows_of(made), stagings=STAGINGS, staging_bytes=table + made.windows.slot_bytes,
         extra_host_bytes=facts.num_vertices,
     )  # fmt: skip
     return replace(made, windows=windows, source=made.source + UNPACKING + HOLD_LATE * holds)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.outofmemory.scaph.cuda_unpacking import BYTES, WORDS
+from engines.outofmemory.scaph.cuda_windows import windows_of
 from engines.outofmemory.scaph.extraction import TABLE_BYTES, groups_of
 from engines.outofmemory.scaph.part_times import DeviceTime
 from harness.api.cuda import PinnedMemory, Streamer, aligned, name_of_test, on_host, windows
@@ -66,8 +67,9 @@ class SubgraphStreamer(Streamer):
     ) -> None:  # fmt: skip
         super().__init__(plan, store, functions, arrays)
         self.readings, self.packer, self.multiprocessors = readings, packer, multiprocessors
-        self.stagings = [Staging(plan.windows.staging_bytes) for _ in range(plan.windows.stagings)]
-        flags = PinnedMemory(plan.windows.extra_host_bytes) if plan.windows.extra_host_bytes else None
+        sizes = windows_of(plan)
+        self.stagings = [Staging(sizes.staging_bytes) for _ in range(sizes.stagings)]
+        flags = PinnedMemory(sizes.extra_host_bytes) if sizes.extra_host_bytes else None
         self._flags_owner = flags
         self.flags: Array = flags.host.view(np.bool_) if flags else np.zeros(0, np.bool_)
         self._packed = 0

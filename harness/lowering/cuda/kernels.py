@@ -75,6 +75,11 @@ class CudaKernel:
         return tuple(one.name for one in self.parameters)
 
     @property
+    def reads_no_edges(self) -> Condition:
+        """The condition under which it reads the edges of no vertex."""
+        return self.unless | self.visits.never
+
+    @property
     def source(self) -> str:
         """The definition of the kernel in CUDA C++."""
         listed = ", ".join(one.text for one in self.parameters)

@@ -17,7 +17,6 @@ from harness.language import Inputs
 from harness.lowering.cuda.modules import headers, module_source
 from harness.lowering.cuda.movement import Measuring
 from harness.lowering.cuda.ranges import Over
-from harness.lowering.cuda.windows import Windows
 from harness.transactions import Atomics, Behaviour, KernelBehaviour, Loads
 from harness.transactions.sampling import SampledKernel, estimated
 
@@ -51,7 +50,8 @@ def countable(plan: CudaPlan) -> CudaPlan | No:
         f"{plan.program.name}, counted", [one.source for one in kernels], plan.team, plan.threads,
         many_edges=plan.many_edges, included=headers(plan.templates), extension=plan.extension,
     )  # fmt: skip
-    return replace(plan, launches=launches, measuring=Measuring(), combined=None, source=source, windows=Windows())
+    windows = type(plan.windows)()
+    return replace(plan, launches=launches, measuring=Measuring(), combined=None, source=source, windows=windows)
 
 
 def behaviour_of(executor: CudaExecutor, inputs: Inputs) -> Behaviour:

@@ -34,26 +34,6 @@ WANTED = """extern "C" __global__ void {name}(Run* run, {flags}const Id* ends, I
 {test}    }}
 }}
 """
-# The active vertices of each window, the edges of their rows, and the sectors of host memory with these.
-COUNTED = """extern "C" __global__ void {name}(Run* run, {flags}const EdgeId* rows, const Id* ends, Id n, Count* found)
-{{
-    if ({never}) return;
-    for (Id w = blockIdx.y; w < n; w += gridDim.y) {{
-        Count active = 0, edges = 0, sectors = 0;
-        for (Id v = ends[w] + thread_of_grid(); v < ends[w + 1]; v += threads_of_grid()) {{
-            if (!({wanted})) continue;
-            const EdgeId start = rows[v], stop = rows[v + 1];
-            ++active;
-            edges += Count(stop - start);
-            if (start == stop) continue;
-{sectors}        }}
-        add_counts(found + 3 * w, active);
-        add_counts(found + 3 * w + 1, edges);
-        add_counts(found + 3 * w + 2, sectors);
-    }}
-}}
-"""
-SECTORS = "            sectors += Count(stop * {row}ull - 1) / 32 - Count(start * {row}ull) / 32 + 1;\n"
 TEST = """        for (Id v = ends[w] + threadIdx.x; v < ends[w + 1]; v += BLOCK)
             if ({flags}[v]) wanted[w] = true;
 """
@@ -64,57 +44,19 @@ def name_of_test(kernel: CudaKernel) -> str:
     return f"wanted_{kernel.name}"
 
 
-def test_source(kernel: CudaKernel) -> str:
-    """Return the source of the kernel that decides which windows another one needs."""
-    visits = kernel.visits
-    return WANTED.format(
-        name=name_of_test(kernel),
-        flags=f"const bool* {visits.flags}, " if visits.flags else "",
-        never=_never(kernel),
-        every=visits.every.text if visits.flags else "true",
-        test=TEST.format(flags=visits.flags) if visits.flags else "",
-    )
-
-
-def counted_source(kernel: CudaKernel, rows: Sequence[int]) -> str:
-    """Return the source of the kernel that counts what another one needs of each window.
-
-    ``rows``: bytes of an edge in each array that the kernel reads.
-    """
-    flags, every = kernel.visits.flags, kernel.visits.every
-    return COUNTED.format(
-        name=name_of_test(kernel),
-        flags=f"const bool* {flags}, " if flags else "",
-        never=_never(kernel),
-        wanted=(f"{flags}[v] || {every.text}" if every else f"{flags}[v]") if flags else "true",
-        sectors="".join(SECTORS.format(row=row) for row in rows),
-    )
-
-
-def _never(kernel: CudaKernel) -> str:
-    """Return the condition on the state of the run under which a kernel reads no edges."""
-    return (kernel.unless | kernel.visits.never).text
-
-
 @dataclass(frozen=True)
 class Windows:
     """Windows of at most ``edges`` edges, in slots of ``slot_bytes`` bytes; all 0 unless edges are streamed.
 
-    ``row_bytes``: of an edge, by the names of the arrays. ``slots``: windows in the memory of the device. ``counted``:
-    the active vertices and edges of windows are counted, not only which windows are needed. ``stagings``: buffers for
-    packed rows of windows, as many in page-locked memory of the host as on the device, each of ``staging_bytes``.
-    ``extra_host_bytes``: of other page-locked memory. ``packed``: the names of the arrays that are copied packed; their
-    ``packed_bytes`` on the host and the ``room_bytes`` of the buffer of each slot are the most that they may take.
+    ``row_bytes``: of an edge, by the names of the arrays. ``slots``: windows in the memory of the device. ``packed``: the
+    names of the arrays that are copied packed; their ``packed_bytes`` on the host and the ``room_bytes`` of the buffer of
+    each slot are the most that they may take.
     """
 
     edges: int = 0
     slot_bytes: int = 0
     row_bytes: tuple[tuple[str, int], ...] = ()
     slots: int = 2
-    counted: bool = False
-    stagings: int = 0
-    staging_bytes: int = 0
-    extra_host_bytes: int = 0
     packed: tuple[str, ...] = ()
     packed_bytes: int = 0
     room_bytes: int = 0
@@ -147,13 +89,13 @@ class Windows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the slots, of their packed ids and of packed rows in the memory of the device."""
-        return self.slots * (self.slot_bytes + self.room_bytes) + self.stagings * self.staging_bytes
+        """Bytes of the slots, and of their packed ids, in the memory of the device."""
+        return self.slots * (self.slot_bytes + self.room_bytes)
 
     @property
     def host_bytes(self) -> int:
         """Bytes of page-locked memory of the host besides the edges."""
-        return self.stagings * self.staging_bytes + self.extra_host_bytes
+        return 0
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -169,8 +111,18 @@ class Windows:
         """Yield the sources of the kernels that decide which windows each of ``kernels`` needs."""
         for kernel in kernels:
             if self.decides(kernel):
-                rows = [row for name, row in self.row_bytes if name in kernel.arguments]
-                yield counted_source(kernel, rows) if self.counted else test_source(kernel)
+                yield self.test(kernel)
+
+    def test(self, kernel: CudaKernel) -> str:
+        """Return the source of the kernel that decides which windows another one needs."""
+        visits = kernel.visits
+        return WANTED.format(
+            name=name_of_test(kernel),
+            flags=f"const bool* {visits.flags}, " if visits.flags else "",
+            never=kernel.reads_no_edges.text,
+            every=visits.every.text if visits.flags else "true",
+            test=TEST.format(flags=visits.flags) if visits.flags else "",
+        )
 
     def takes(self, kernel: CudaKernel) -> bool:
         """Return whether a kernel reads streamed arrays."""
