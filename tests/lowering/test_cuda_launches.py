@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from engines.outofmemory.scaph.cuda_windows import SubgraphWindows
 from harness.edge_places import Place, Placement
 from harness.facts import GraphFacts
 from harness.graph import Graph
@@ -134,8 +135,9 @@ def test_a_window_has_the_edges_that_fit_for_the_kernel_of_the_longest_rows():
     stored = 100 + ALIGNED_EDGES
     assert found.slot_bytes == aligned(12 * stored + SLACK) + aligned(4 * stored + SLACK)
     assert found.nbytes == 2 * found.slot_bytes
-    packed = replace(found, stagings=3, staging_bytes=10, extra_host_bytes=7)
-    assert (packed.nbytes, packed.host_bytes) == (2 * found.slot_bytes + 30, 37)
+    assert found.host_bytes == 0
+    packed = SubgraphWindows(slot_bytes=100, stagings=3, staging_bytes=10, extra_host_bytes=7)
+    assert (packed.nbytes, packed.host_bytes) == (2 * 100 + 30, 37)
     assert [found.takes(one) for one in kernels] == [True, True, False]
     few = Windows().over(streamed(10**9), facts, kernels, buffers)
     assert few.slot_bytes == aligned(12 * (1000 + ALIGNED_EDGES) + SLACK) + aligned(4 * (1000 + ALIGNED_EDGES) + SLACK)
