@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engines.onyx import cuda_templates as templates
+from engines.onyx.cuda_panels import PanelLayout
 from engines.onyx.resolve import sums_matrices
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, Stage, reads
 from harness.api.cuda import (
     NEVER,
     OVER,
     CudaKernelBuilder,
-    PanelLayout,
     VertexReduce,
     combine_threads,
     cuda_write_back,

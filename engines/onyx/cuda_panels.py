@@ -7,15 +7,41 @@ until their next use. A separate pass over the edges for every panel of consecut
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.api import ELEMENTWISE, EdgeReduce, K, walk
+from harness.api.cuda import DeviceLayout
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from harness.api import Expression, Program
 
 PANEL = 64  # features: with 32, a quarter of whole rows' 512 bytes at a time, passes took longer than they saved
 OF_FEATURES_ALONE = ELEMENTWISE | {"read", "const", "param", "full", "without"}
+
+
+@dataclass(frozen=True)
+class PanelLayout(DeviceLayout):
+    """The layout of kernels that pass over their work once for every panel of ``panel`` consecutive features, so that
+    more of the rows that they gather stay cached. There are only scalars and rows of all features.
+    """
+
+    panel: int = 0
+
+    @property
+    def panels(self) -> int:
+        """Return the number of passes; see :class:`DeviceLayout`."""
+        return self.features // self.panel
+
+    def dims(self, shape: tuple[Any, ...]) -> tuple[int, ...]:
+        """Return the dimensions of what a kernel processes in one pass."""
+        return (self.panel,) if super().dims(shape) else ()
+
+    def row_stride(self, lanes: int) -> int:
+        """Return the floats from one entire row to the next one."""
+        return super().row_stride(self.features)
 
 
 def panel_of(program: Program, features: int) -> int:

@@ -27,7 +27,7 @@ from harness.lowering.cuda.engine import CUDA, CudaEngine
 from harness.lowering.cuda.executor import CudaExecutor
 from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder, Visits
 from harness.lowering.cuda.launches import Launch, named_apart, turned
-from harness.lowering.cuda.layout import DeviceLayout, PanelLayout, TeamShape
+from harness.lowering.cuda.layout import DeviceLayout, TeamShape
 from harness.lowering.cuda.loop import CudaRun, Loop, queue_ahead
 from harness.lowering.cuda.named_vertices import reduce_at_named
 from harness.lowering.cuda.parameters import Parameter, joined
@@ -86,7 +86,6 @@ __all__ = [
     "LoweredProgram",
     "MessageBound",
     "Over",
-    "PanelLayout",
     "Parameter",
     "PersistentExecutor",
     "PersistentLoop",

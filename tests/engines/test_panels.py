@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engines.onyx.cuda_panels import panel_of
+from engines.onyx.cuda_panels import PanelLayout, panel_of
 from harness.algorithms.label_propagation import LabelPropagation
 from harness.graph.generators import rmat
 from harness.language import trace
-from harness.lowering.cuda.layout import DeviceLayout, PanelLayout
+from harness.lowering.cuda.layout import DeviceLayout
 from harness.transactions import Behaviour
 from tests.engines.cuda_schedules import cuda_engine, plan_of
 from tests.engines.panels import SCHEDULES, check_panels, check_statistics, divided, panels_of

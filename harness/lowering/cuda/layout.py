@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.language import Program
-from harness.language.expressions import Shape, walk
+from harness.language.expressions import walk
 from harness.lowering.layout import Layout
 
 WARP = 32
@@ -36,28 +36,6 @@ class DeviceLayout(Layout):
     def row_stride(self, lanes: int) -> int:
         """Return :func:`device_stride`."""
         return device_stride(lanes)
-
-
-@dataclass(frozen=True)
-class PanelLayout(DeviceLayout):
-    """The same layout for kernels that pass over their work once for every panel of ``panel`` consecutive features, so
-    that more of the rows that they gather stay cached. There are only scalars and rows of all features.
-    """
-
-    panel: int = 0
-
-    @property
-    def panels(self) -> int:
-        """Return the number of passes; see :class:`DeviceLayout`."""
-        return self.features // self.panel
-
-    def dims(self, shape: Shape) -> tuple[int, ...]:
-        """Return the dimensions of what a kernel processes in one pass."""
-        return (self.panel,) if super().dims(shape) else ()
-
-    def row_stride(self, lanes: int) -> int:
-        """Return the floats from one entire row to the next one."""
-        return device_stride(self.features)
 
 
 @dataclass(frozen=True)
