@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from engines.onyx.cpu_pull import GatherPass, plan_gather
+from engines.onyx.cpu_pull import GatherPass, StaleOnly, plan_gather
 from engines.onyx.cpu_push import plan_scatter
 from engines.onyx.estimates import visited_share
 from engines.onyx.policy import DEFAULT, Policy
@@ -25,8 +25,8 @@ from harness.api.cpu import (
     CpuPolicy,
     CpuSetting,
     LoweredProgram,
-    Narrowing,
     PlanDraft,
+    Resending,
     VertexReduce,
     plan_count,
     plan_graph,
@@ -108,7 +108,7 @@ def refusal(program: Program, schedule: OnyxSchedule, graph: GraphFacts, feature
     return ""
 
 
-def narrowing(setting: CpuSetting, schedule: OnyxSchedule) -> Narrowing | None:
+def narrowing(setting: CpuSetting, schedule: OnyxSchedule) -> Resending | StaleOnly | None:
     """Return how a run may begin with the stale vertices; None if it begins with all.
 
     A pull recomputes only these vertices, if they have few in-edges and no stage needs the results of a reduction at
@@ -118,14 +118,14 @@ def narrowing(setting: CpuSetting, schedule: OnyxSchedule) -> Narrowing | None:
     if not schedule.change_driven:
         return None
     if schedule.direction == "push":
-        return Narrowing(senders=True) if setting.accumulators.extrema else None
+        return Resending() if setting.accumulators.extrema else None
     tracking = setting.tracking
     between = {name for group in tracking.groups for name in tracking.live(group.stages)}
     properties = [setting.program.properties[name] for name in between]
     if any(prop.role == "temporary" and prop.place == "vertex" for prop in properties):
         return None
     assert schedule.dense_share is not None
-    return Narrowing(senders=False, most_edges=schedule.dense_share * setting.facts.num_edges)
+    return StaleOnly(schedule.dense_share * setting.facts.num_edges)
 
 
 def estimates(draft: PlanDraft, graph: GraphFacts, prefetched: int) -> list[str]:

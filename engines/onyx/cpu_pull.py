@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engines.onyx.cpu_gather import GatherKernels
 from engines.onyx.cpu_tracking import TrackingChoice, Way
@@ -66,6 +67,26 @@ class GatherPass:
         return gather.changes if self.change_driven else gather.everything
 
 
+@dataclass
+class LatestGather:
+    """What all gathers of a run share. ``some``: the latest one was into some destinations only."""
+
+    some: bool = False
+
+
+@dataclass(frozen=True)
+class StaleOnly:
+    """A run begins with the stale vertices, recomputed, if they have at most ``most_edges`` in-edges."""
+
+    most_edges: float
+
+    def begin(self, run: Run, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
+        """Begin with the stale vertices; all values of sources have been propagated."""
+        if int(run.store.graph.in_degrees[stale].sum()) <= self.most_edges:
+            run.begin_with(stale, np.zeros_like(senders))
+            run.own(LatestGather).some = True
+
+
 class Gather:
     """A gather in a run."""
 
@@ -75,6 +96,15 @@ class Gather:
         self.choice = TrackingChoice(plan.dense_share, plan.visits)
         self.followed = 0  # edges that leave the sources that moved
         self.alike = 0  # untracked supersteps in sequence: of vertices that never move both buffers then agree
+
+    @property
+    def recomputed_some(self) -> bool:
+        """Whether the latest gather of changes in the run, also of another group, was into some destinations only."""
+        return self.run.own(LatestGather).some
+
+    @recomputed_some.setter
+    def recomputed_some(self, some: bool) -> None:
+        self.run.own(LatestGather).some = some
 
     def everything(self) -> None:
         """Gather into every vertex that this superstep updates."""
@@ -121,11 +151,12 @@ class Gather:
             return False  # nothing has been propagated yet
         sources = run.active_sources
         self.followed = sources.edges[plan.name] if plan.alone else sources.count(plan.name)[1]
-        return self.choice.follows(self.followed / max(1, self.num_edges), again=run.recomputed_some)
+        return self.choice.follows(self.followed / max(1, self.num_edges), again=self.recomputed_some)
 
     def _all_changed(self) -> None:
         plan, run, bounds = self.plan, self.run, self.run.bounds
-        run.taken, run.recomputed_some, run.counts_movement, self.alike = "dense", False, False, 0
+        self.recomputed_some = False
+        run.taken, run.counts_movement, self.alike = "dense", False, 0
         for kind in ("dirty", "marked") if plan.keeps else ("dirty",):
             flags = f"{kind}_{plan.name}"
             run.memory.set_flags(flags, True)  # the other side of a bipartite graph reads it in its own superstep
@@ -142,7 +173,7 @@ class Gather:
     def _untracked(self) -> None:
         """Gather into every vertex, and only count those that moved by more than the tolerance."""
         plan, run, bounds = self.plan, self.run, self.run.bounds
-        run.taken, run.workers, run.recomputed_some = "untracked", run.threads, False
+        run.taken, run.workers, self.recomputed_some = "untracked", run.threads, False
         if plan.ready and not self.alike:
             run.call(f"{plan.name}_ready", len(bounds) - 1, bounds=bounds)
         skips = plan.skips and self.alike >= len(BUFFERS)
@@ -159,7 +190,7 @@ class Gather:
 
     def _some_changed(self) -> None:
         plan, run = self.plan, self.run
-        run.recomputed_some, run.counts_movement, self.alike = True, False, 0
+        self.recomputed_some, run.counts_movement, self.alike = True, False, 0
         run.active_sources.mark(plan.name)
         bounds, parts = run.bounds, len(run.bounds) - 1
         run.call(f"{plan.name}_dirty", parts, bounds=bounds)

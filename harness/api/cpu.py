@@ -19,7 +19,7 @@ from harness.lowering.cpu.locks import exchange_if, publish, published, try_lock
 from harness.lowering.cpu.parallel_for import launch
 from harness.lowering.cpu.partition import owned_edges, owner_bounds
 from harness.lowering.cpu.passes import plan_count, plan_graph, plan_named, plan_vertices
-from harness.lowering.cpu.plan import CpuPlan, Narrowing, PlanDraft
+from harness.lowering.cpu.plan import CpuPlan, PlanDraft, Resending
 from harness.lowering.cpu.policy import CpuPolicy
 from harness.lowering.cpu.row_memory import atomic_add
 from harness.lowering.cpu.run import Run, Step
@@ -52,9 +52,9 @@ __all__ = [
     "Kernel",
     "KernelBuilder",
     "LoweredProgram",
-    "Narrowing",
     "Owned",
     "PlanDraft",
+    "Resending",
     "Rows",
     "Run",
     "SentEdges",

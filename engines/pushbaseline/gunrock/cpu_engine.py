@@ -36,9 +36,9 @@ from harness.api.cpu import (
     Kernel,
     KernelBuilder,
     LoweredProgram,
-    Narrowing,
     Owned,
     PlanDraft,
+    Resending,
     Run,
     SentEdges,
     Step,
@@ -119,7 +119,7 @@ def plan(
             plan_advance(draft, group)
     plan_count(draft, tuple(advanced))
     # begins with the frontier of the senders; kept sums must first be built from all vertices
-    narrowing = Narrowing(senders=True) if setting.accumulators.extrema else None
+    narrowing = Resending() if setting.accumulators.extrema else None
     return draft.finish("GunrockCpuEngine", resolve(schedule, device), narrowing=narrowing)
 
 

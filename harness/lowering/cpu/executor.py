@@ -117,14 +117,8 @@ class CpuExecutor:
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
         """Begin with only some vertices if the plan allows it for these: bool[V] each."""
-        rule = self.plan.narrowing
-        if rule is None:
-            return
-        if rule.senders:
-            self.run_state.begin_with(stale, senders)
-        elif int(self.store.graph.in_degrees[stale].sum()) <= rule.most_edges:
-            self.run_state.begin_with(stale, np.zeros_like(senders))
-            self.run_state.recomputed_some = True
+        if self.plan.narrowing is not None:
+            self.plan.narrowing.begin(self.run_state, stale, senders)
 
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled or for ``max_supersteps`` more supersteps."""

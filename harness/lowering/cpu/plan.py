@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from harness.contract import No
 from harness.edge_places import Place, Placement
@@ -19,7 +22,7 @@ from harness.lowering.cpu.edge_places import PLACES
 from harness.lowering.cpu.frontier import count_kernel, propagated_kernel
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.cpu.module_source import module_source
-from harness.lowering.cpu.run import Pass, RunRules
+from harness.lowering.cpu.run import Pass, Run, RunRules
 from harness.lowering.cpu.setting import CpuSetting
 from harness.lowering.cpu.tables import SideParts, SourceParts
 from harness.lowering.cpu.windows import Windows
@@ -28,16 +31,23 @@ from harness.lowering.graph_store import Table
 from harness.lowering.layout import Layout
 
 
+class Narrowing(Protocol):
+    """A way for a run to begin with the vertices that a superstep would change; a frozen value."""
+
+    def begin(self, run: Run, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
+        """Begin a run, which has been reset, with these vertices if it can; bool[V] each.
+
+        ``stale``: vertices to recompute. ``senders``: vertices that send their messages again.
+        """
+
+
 @dataclass(frozen=True)
-class Narrowing:
-    """A way for a run to begin with the vertices that a superstep would change.
+class Resending:
+    """Sources send their extrema again."""
 
-    ``senders``: sources send their extrema again; otherwise stale vertices are recomputed. ``most_edges``: into stale
-    vertices; if there are more, the run begins with every vertex.
-    """
-
-    senders: bool
-    most_edges: float = float("inf")
+    def begin(self, run: Run, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
+        """Begin with the senders."""
+        run.begin_with(stale, senders)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from harness.lowering.graph_store import GraphStore
 from harness.lowering.kept_accumulators import KeptAccumulators
 
 Step = Callable[[], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ class Run:
     """A run in progress.
 
     ``call``: runs a kernel, by name, over parts. ``edges``: edges visited in this
-    superstep. ``moved``: sources found moved in it. ``taken``: its direction. ``recomputed_some``: the last superstep
-    recomputed only some destinations. ``counts_movement``: the next superstep counts all vertices that move by more
-    than the tolerance, so that movement in the norm *max* need not be measured as well.
+    superstep. ``moved``: sources found moved in it. ``taken``: its direction. ``counts_movement``: the next superstep
+    counts all vertices that move by more than the tolerance, so that movement in the norm *max* need not be measured as
+    well.
     """
 
     def __init__(self, rules: RunRules, store: GraphStore, memory: Memory, call: Calls) -> None:
@@ -66,8 +67,8 @@ class Run:
         self.rebuild_every = 0  # supersteps between rebuilds of kept accumulators; 0: they are never rebuilt
         self.superstep_index = self.active = self.edges = self.moved = 0
         self.taken: Direction = rules.direction
-        self.settled = self.confirming = self.rebuilt = self.narrowed = self.recomputed_some = False
-        self.counts_movement = False
+        self.settled = self.confirming = self.rebuilt = self.narrowed = self.counts_movement = False
+        self._own: dict[type, Any] = {}
 
     @property
     def workers(self) -> int:
@@ -83,6 +84,11 @@ class Run:
         """Return the parts of the vertices that this superstep updates."""
         return self.sides[self.superstep_index % len(self.sides)]
 
+    def own(self, kind: type[T]) -> T:
+        """Return the state of this kind that the steps of an engine share, made when a run first needs it."""
+        found: T = self._own.setdefault(kind, kind())
+        return found
+
     # beginning and ending -----------------------------------------------------------------------------------------
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> None:
         """Set the whole state to the start of a run."""
@@ -90,7 +96,8 @@ class Run:
         self.rebuild_every = self.rules.accumulators.rebuild_every(state)
         self.superstep_index = 0
         self.active, self.settled = self.rules.graph.num_vertices, False
-        self.confirming = self.rebuilt = self.narrowed = self.recomputed_some = self.counts_movement = False
+        self.confirming = self.rebuilt = self.narrowed = self.counts_movement = False
+        self._own.clear()
         self.active_sources.reset()
 
     def begin_with(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
