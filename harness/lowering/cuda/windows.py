@@ -48,9 +48,9 @@ def name_of_test(kernel: CudaKernel) -> str:
 class Windows:
     """Windows of at most ``edges`` edges, in slots of ``slot_bytes`` bytes; all 0 unless edges are streamed.
 
-    ``row_bytes``: of an edge, by the names of the arrays. ``slots``: windows in the memory of the device. ``packed``: the
-    names of the arrays that are copied packed; their ``packed_bytes`` on the host and the ``room_bytes`` of the buffer of
-    each slot are the most that they may take.
+    ``row_bytes``: of an edge, by the names of the arrays. ``slots``: windows in the memory of the device. ``packed``:
+    the names of the arrays that are copied packed; their ``packed_bytes`` on the host and the ``room_bytes`` of the
+    buffer of each slot are the most that they may take.
     """
 
     edges: int = 0
