@@ -420,3 +420,12 @@ def test_a_subset_of_the_cores_is_recorded():
         config = {**made["config"], "device": {"kind": "cpu", "index": 0, "threads": threads}}
         labels.append(engine_label({**made, "config": config}))
     assert labels == ["fast on 1 thread", "fast on 2 threads", "fast"]
+
+
+@pytest.mark.parametrize(("limit", "told"), [(None, False), (30, True)])
+def test_a_limit_of_supersteps_is_shown_if_there_is_one(limit, told):
+    one = record()
+    limited = {**one, "config": {**one["config"], "max_supersteps": limit}}
+    text = " ".join(shown([limited]).split())
+    assert ("at most" in text) is told
+    assert ("30" in text) is told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -10,7 +11,7 @@ from PIL import Image
 from harness.records import write_json, write_record
 from harness.report.__main__ import main
 from harness.report.console import as_text
-from harness.report.layout import Layout, LayoutError, layout_table, legend, rows_of
+from harness.report.layout import Layout, LayoutError, layout_table, legend, named, rows_of
 from harness.report.layout_figure import _dots, write_layout_figure
 from harness.report.memory import memory_legend, memory_table
 from tests.records.samples import record, solved
@@ -272,3 +273,10 @@ def test_memory_transactions_are_drawn(tmp_path):
 def test_memory_transactions_want_a_column_to_stand_over():
     with pytest.raises(LayoutError, match=r"layout.first is null"):
         Layout.from_plain({**MEMORY, "first": None})
+
+
+def test_names_of_a_layout_leave_the_given_records_as_they_are():
+    given, before = records(), copy.deepcopy(records())
+    shown = named(Layout.from_plain(SPEED_UPS), given)
+    assert [one["labels"]["engine"] for one in shown[:3]] == ["NFA", "FA", "Other"]
+    assert given == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.report.page import model as page_models
 from harness.report.page import render_page, write_page
 from harness.report.page.model import page_model
 from tests.processes import HANGS_S
@@ -394,3 +395,12 @@ def test_caveats_are_counted_among_the_times_of_right_answers():
     wrong = cell("odd", "ring", "flood", 1, 1.0, marks=["busy"], outcome="wrong", validation=validation)
     notes = page_model([*records, wrong], "slow", 3)["marks"]
     assert [note.partition(":")[0] for note in notes if " times are " in note] == ["1 of 2 times are busy"]
+
+
+
+@pytest.mark.parametrize(("cells", "left"), [(1, 1), (6, 2), (40, 2)])
+def test_charts_of_many_cells_take_the_place_of_more_comparisons(cells, left, monkeypatch):
+    """A comparison takes 2 kB and each of its cells 3; the first one is drawn in any case."""
+    monkeypatch.setattr(page_models, "_DRAWN_KB", 10)
+    records = [cell(f"engine {i}", "ring", "flood", k, k * 1e-3) for k in (1, 2, 3) for i in range(cells)]
+    assert page_model(records, None, len(records))["not_close"] == left
