@@ -80,3 +80,17 @@ def test_every_configuration_equals_the_one_that_hydra_composes(configurations, 
     compared = [(one, wanted) for (_, one), (_, wanted) in zip(made, expected, strict=True) if wanted is not None]
     assert len(compared) == COMPARED
     assert all(one == wanted for one, wanted in compared)
+
+
+def test_a_key_that_files_of_two_groups_set_has_the_value_of_its_own_files(configurations):
+    """The default is one round; of the files of two groups the later group of the defaults list wins."""
+    found = configurations("engine=first,scipy", "graph=second,grid", "algorithm=bfs", "device=cpu")
+    rounds = {
+        tuple(sorted(one for one in overrides if one.startswith(("engine=", "graph=")))): made["rounds"]
+        for overrides, made in found
+    }
+    later = rounds.pop(("engine=first", "graph=second"))
+    assert rounds == {
+        ("engine=first", "graph=grid"): 2, ("engine=scipy", "graph=second"): 3, ("engine=scipy", "graph=grid"): 1,
+    }  # fmt: skip
+    assert later in (2, 3)

@@ -198,3 +198,20 @@ def test_a_value_outside_of_the_sample_that_is_no_number_is_noticed(bad, monkeyp
     cell = SimpleNamespace(validate="sampled")
     outcome, reason, _ = verdict.verdict(cell, problem, values, settled=True, supersteps=5, checked=right)
     assert (outcome, name in reason) == ((Outcome.DIVERGED, True) if np.isnan(bad) else (Outcome.OK, False))
+
+
+def test_settled_runs_need_not_end_like_the_run_in_parts():
+    """Runs of an engine that is not deterministic settle at different answers: one more superstep is the check."""
+    algorithm, graph = LabelPropagation(seeds="random"), rmat(scale=5, edge_factor=4)
+    program, inputs = trace(algorithm), algorithm.inputs(graph, 2)
+    run = ReferenceRun(program, graph, 2)
+    run.reset(inputs)
+    run.run(program.max_supersteps)
+    sample = Sample.draw(program, graph)
+    values = {name: run.values(name) for name in program.outputs}
+    final = {name: sample.part_of(name, run.values(name)) for name in sample.state}
+    other = {name: sample.results_of(name, value) + 0.5 for name, value in values.items()}
+    problem = SimpleNamespace(program=program, graph=graph, inputs=inputs, features=2)
+    for settled in (True, False):
+        worst, _ = Checked(sample, (), other, settled, values, final).worst(problem)
+        assert worst.ok is settled, worst.detail

@@ -47,7 +47,9 @@ def test_its_run_is_settled_checked_and_not_counted(fields_of, engine, algorithm
         assert accuracy is None
     else:
         assert accuracy["superstep"] is None
-        assert accuracy["tolerance"] >= 1e-4
+        doublings = math.log2(accuracy["tolerance"] / 1e-4)  # of the program's tolerance
+        assert 0 <= doublings <= 12
+        assert 4 * doublings == pytest.approx(round(4 * doublings), abs=1e-6)
         assert accuracy["error"] <= accuracy["bound"]
         assert accuracy["solve"]["confidence"] > 0.9
 

@@ -24,7 +24,7 @@ from harness.device.compilation import compiled
 from harness.device.figures import figures_of, known_figures
 from harness.facts import DeviceFacts
 from harness.graph.generators import random_ratings
-from harness.language import trace
+from harness.language import K, trace
 from tests.engines.test_lonestar import replayed
 from tests.language.programs import program_of
 from tests.language.test_edge_steps import stepping
@@ -399,3 +399,17 @@ def test_the_file_of_the_engine_has_a_line_for_each_order_of_each_kind():
         for line in model.orders.values():
             assert {len(line[name]) for name in ("mean", "scale", "weights")} == {len(NOTHING)}
             assert all(scale > 0 for scale in line["scale"])
+
+
+@pytest.mark.parametrize("conflicts", [("lossy", "lossy"), ("lossy", "serial"), ("serial", "lossy")])
+def test_one_step_that_accepts_no_lost_updates_excludes_orders_that_lose_them(conflicts):
+    def build(p, self):
+        p.vertex("x", K, start=1.0)
+        for one in conflicts:
+            p.over_edges(update="both", conflicts=one)(
+                lambda src, dst: {"src": {"x": 0.9 * src.x}, "dst": {"x": 0.9 * dst.x}}
+            )
+        p.repeat(3)
+        p.output("x", bound=1e-5)
+
+    assert ("hogwild" in candidates(program_of(build), AUTO, rated().facts)) is (set(conflicts) == {"lossy"})

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from engines.onyx.cuda_engine import OnyxCudaEngine
+from engines.onyx.cuda_persistent import threads_at_once
 from engines.onyx.policy import DEFAULT
 from engines.onyx.schedule import OnyxSchedule
 from harness.algorithms.pagerank import PageRank
@@ -26,6 +27,7 @@ from harness.lowering.cuda.ranges import Over
 from harness.lowering.cuda.run_extension import RunExtension
 from tests.engines.cuda_modules import problem
 from tests.engines.programs import edges_and_loops, traced
+from tests.engines.problems import program
 
 WAYS = {
     "pull edges": {"balance": "edge"},
@@ -245,3 +247,16 @@ def test_explain_and_the_options_show_it():
     engine.planned = engine.plan(program, graph.facts, 1)
     assert engine.resolved_options()["persistent"] is False
     assert "persistent:" not in engine.explain()
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "tracks", "threads"),
+    [
+        ("bfs", 1, False, 1024), ("bfs", 2, False, 768), ("bfs", DEFAULT.long_row, False, 512),
+        ("bfs", DEFAULT.long_tracked_row - 1, True, 768), ("bfs", DEFAULT.long_tracked_row, True, 512),
+        ("belief_propagation", 1, False, 512),  # updates edges
+        ("multimodal", 1, False, 512),  # sums matrices
+    ],
+)  # fmt: skip
+def test_threads_that_must_fit_on_a_multiprocessor(name, features, tracks, threads):
+    assert threads_at_once(program(name), features, DEFAULT, tracks=tracks) == threads

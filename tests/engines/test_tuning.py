@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import ClassVar
 
 import numpy as np
@@ -234,3 +235,15 @@ def test_a_record_has_the_times_of_the_plans(command, tmp_path):
     assert record["schedule"]["tried"]
     assert {"direction", "change_driven"} <= record["schedule"].keys()
     assert "the same supersteps under each plan" in (path.parent / "explain.txt").read_text()
+
+
+@pytest.mark.parametrize(("superstep_s", "trials"), [(1.0, 1), (0.009, 3), (0.001, 5)])
+def test_a_plan_is_timed_until_a_tenth_of_a_second_is_taken_and_five_times_at_most(
+    tuned, monkeypatch, superstep_s, trials
+):
+    monkeypatch.setattr(Timed, "SECONDS", dict.fromkeys(Timed.SECONDS, superstep_s))
+    tuned()
+    resets = Counter(name for event, name in Timed.events if event == "reset")
+    found = {name: count - 1 for name, count in resets.items()}  # one run warms up
+    # the first plan also counts the supersteps, and is the one that runs
+    assert found == {PULL: trials + 2, PULL_ALL: trials, PUSH: trials, PUSH_ALL: trials}
