@@ -14,10 +14,12 @@ constexpr int KEPT_BEST = 3;
 template <class Operation> struct Bound;
 template <> struct Bound<Min> {
     static __device__ float unknown() { return -INFINITE; }
+    static __device__ bool as_good(float value, float other) { return value <= other; }
     static __device__ bool reached(float value, float bound) { return value <= bound & bound > -INFINITE; }
 };
 template <> struct Bound<Max> {
     static __device__ float unknown() { return INFINITE; }
+    static __device__ bool as_good(float value, float other) { return value >= other; }
     static __device__ bool reached(float value, float bound) { return value >= bound & bound < INFINITE; }
 };
 
@@ -72,6 +74,21 @@ __device__ inline bool reached(const Team& team, const Row<N>& row, const Row<N>
     bool all = true;
     FEATURES(slot, N) all &= !team.holds(slot, N) | Bound<Operation>::reached(row[slot], goal[slot]);
     return !any(team, !all);
+}
+
+// Return whether any message is better than the value of its feature; NaN is. If none is, nothing has to be stored.
+template <class Operation, int N, int STRIDE>
+__device__ inline bool improves(const Team&, float message, const float* value)
+{
+    return !Bound<Operation>::as_good(*value, message);
+}
+template <class Operation, int N, int STRIDE>
+__device__ inline bool improves(const Team& team, const Row<N>& messages, const float* values)
+{
+    const Row<N> row = load<N, STRIDE>(team, values);
+    bool better = false;
+    FEATURES(slot, N) better |= team.holds(slot, N) & !Bound<Operation>::as_good(row[slot], messages[slot]);
+    return any(team, better);
 }
 
 // Include the new value of a feature, if it moved, in the best that this thread has seen. NaN makes the bound unknown.

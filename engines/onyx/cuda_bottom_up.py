@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from harness.api.cuda import CudaKernelBuilder, CudaSetting, MessageBound, Tracking
 
 KEPT_BEST = 3  # of bottom_up.cuh
+LATER = "run->superstep > 0"  # at first every source counts as moved, and no accumulator has a value
 
 
 def explained(program: Program, schedule: OnyxSchedule) -> str:
@@ -62,10 +63,13 @@ class BottomUp:
         return self.setting.layout.dims(shape)[0] if shape else 0
 
     @property
+    def _constants(self) -> str:
+        return f"{self.operation}, {max(1, self._length)}, {self._stride}"
+
+    @property
     def wanted(self) -> str:
         """The test whether any message may improve a vertex."""
-        constants = f"{self.operation}, {max(1, self._length)}, {self._stride}"
-        return f"Improvable<{constants}>{{vertex_{self.bound.state}, bounds}}"
+        return f"Improvable<{self._constants}>{{vertex_{self.bound.state}, bounds}}"
 
     def buffers(self) -> tuple[CudaBuffer, ...]:
         """Return the best values, and the extremes of the inputs that messages read."""
@@ -103,16 +107,20 @@ class BottomUp:
         builder.bind(EXTREME, "kernel", "0", f"{EXTREME}_")
         bound = builder.mapping.kept(self.bound.message)
         builder.root.line(f"__shared__ float bounds[{self._stride}];")
-        known = "run->superstep > 0"  # at first every source counts as moved
-        builder.root.line(f"share_bounds<{self.operation}>(team, bounds, {bound.text}, {known});")
+        builder.root.line(f"share_bounds<{self.operation}>(team, bounds, {bound.text}, {LATER});")
 
     def stop(self, builder: CudaKernelBuilder, stage: EdgeReduce) -> None:
-        """Add to a gather that a row ends once its messages have reached the bounds, and count the edges it reads."""
+        """Add to a gather that a row ends once its messages have reached the bounds, and count the edges it reads.
+
+        Of a vertex that no message improves, nothing is stored, and its readers do not hear of it.
+        """
         goal, start = "bounds[0]", builder.blocks["start"]
+        row, total = builder.mapping.start(f"vertex_{self.bound.state}", "v", stage.message), f"{stage.into}_total"
         if self._length:
             goal = start.declare(f"Row<{self._length}>", "goal")
-            row = builder.mapping.start(f"vertex_{self.bound.state}", "v", stage.message)
-            start.line(f"{goal} = goals<{self.operation}, {self._length}, {self._stride}>(team, {row}, bounds);")
-        builder.blocks["enough"].line(f"return reached<{self.operation}>(team, {stage.into}_total, {goal});")
+            start.line(f"{goal} = goals<{self._constants}>(team, {row}, bounds);")
+        builder.blocks["enough"].line(f"return reached<{self.operation}>(team, {total}, {goal});")
+        no_better = f"{LATER} && !improves<{self._constants}>(team, {total}, {row})"
+        builder.blocks["finish"].lines.insert(0, f"if ({no_better}) return;")
         visited = builder.counter("visited", "&run->edges")
         builder.blocks["visit"].line(f"if (team.leads()) ++{visited};")
