@@ -70,7 +70,7 @@ def _note_changes(
     builder: CudaKernelBuilder, tracking: Tracking, group: FoldGroup, name: str, new: Value, block: str
 ) -> None:
     at = builder.blocks[block]
-    stale = tracking.stale_groups(name)
+    stale = tracking.stale_after(name)
     if stale:
         changed = builder.moved("old", name, new, block, exact=True)
         flags = [builder.argument(f"dirty_{tracking.name(reader)}", "flag") for reader in stale]
