@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from harness import clock
 from harness.options import option, options_in, problems
 from harness.specifications import AlgorithmSpec, EngineSpec, GraphSpec
+from harness.supersteps import Choice, Direction, Superstep
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,12 +29,10 @@ if TYPE_CHECKING:
     from harness.transactions import Behaviour
 
 __all__ = [
-    "AlgorithmSpec", "Device", "Direction", "Engine", "EngineFailure", "EngineSpec", "GraphSpec", "No", "Operations",
-    "Phases", "RunStatistics", "ScheduleError", "Superstep", "Unsupported", "Yes", "option",
+    "AlgorithmSpec", "Choice", "Device", "Direction", "Engine", "EngineFailure", "EngineSpec", "GraphSpec", "No",
+    "Operations", "Phases", "RunStatistics", "ScheduleError", "Superstep", "Unsupported", "Yes", "option",
     "schedule_from_options",
 ]  # fmt: skip
-
-Direction = Literal["push", "pull", "dense", "untracked"]
 
 
 class ScheduleError(ValueError):
@@ -108,15 +107,6 @@ class Phases:
         """Time a phase in which an engine times something itself, such as ways to do the same work."""
         with self._lock(), self(name):
             yield
-
-
-@dataclass(frozen=True)
-class Superstep:
-    """One superstep: sources active before it, edges whose message was evaluated or tested, and its direction."""
-
-    active: int
-    edges: int
-    direction: Direction
 
 
 @dataclass(frozen=True)

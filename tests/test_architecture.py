@@ -18,19 +18,23 @@ ROOT = Path(__file__).parents[1]
 STANDARD = frozenset(sys.stdlib_module_names)
 NUMERICAL = {"numpy", "scipy"}
 # Descriptions, the engine class, facts about graphs and devices; these modules import nothing else.
-LIGHT_PARTS = {"harness.contract", "harness.edge_places", "harness.facts", "harness.options", "harness.specifications"}
+LIGHT_PARTS = {
+    "harness.contract", "harness.edge_places", "harness.facts", "harness.options", "harness.specifications",
+    "harness.supersteps",
+}  # fmt: skip
 
 # What each part may import from this project and from others, in addition to the standard library and its own modules.
 ALLOWED: dict[str, set[str]] = {
     # The graph, the language, the transactions and NumPy for type checkers only.
     "harness.contract": {
         "harness.clock", "harness.graph", "harness.language", "harness.options", "harness.specifications",
-        "harness.transactions", "numpy",
+        "harness.supersteps", "harness.transactions", "numpy",
     },
     "harness.options": set(),
     "harness.specifications": {"harness.options"},
     "harness.edge_places": {"harness.contract", "harness.options"},
     "harness.clock": set(),
+    "harness.supersteps": set(),
     "harness.facts": set(),
     "harness.import_watch": {"harness.plain_text"},
     "harness.plain_text": set(),

@@ -333,7 +333,8 @@ def _values(
     )
     marks = [*caveats, *gpu_marks(gpu)]
     report.tell(
-        solve=timing.plain(), settled=reported, supersteps=timing.supersteps(), others=others, gpu=gpu, marks=marks
+        solve=timing.plain(), settled=reported, supersteps=timing.supersteps(), choices=timing.choices(),
+        others=others, gpu=gpu, marks=marks,
     )  # fmt: skip
     steps = len(timing.statistics.supersteps) if engine.stepwise else None
     lost = None if ordered is None else ordered.lost

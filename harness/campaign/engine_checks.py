@@ -13,10 +13,11 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.contract import Direction, Phases, RunStatistics, Superstep, Transfers
+from harness.contract import Phases, RunStatistics, Transfers
 from harness.plain_text import printable
+from harness.supersteps import By, Choice, Direction, Reason, Superstep
 
-DIRECTIONS = get_args(Direction)
+DIRECTIONS, REASONS, WAYS = get_args(Direction), get_args(Reason), get_args(By)
 # Records store counts as 64-bit integers.
 MOST = 2**63 - 1
 # The phases that the harness times itself.
@@ -172,8 +173,27 @@ def _superstep(number: int, step: object) -> Superstep:
     if not isinstance(step.direction, str) or step.direction not in DIRECTIONS:
         raise malformed(f"{field}.direction", step.direction, f"one of {', '.join(DIRECTIONS)}")
     return Superstep(
-        checked_count(f"{field}.active", step.active), checked_count(f"{field}.edges", step.edges), step.direction
+        checked_count(f"{field}.active", step.active), checked_count(f"{field}.edges", step.edges), step.direction,
+        _choice(f"{field}.choice", step.choice),
+    )  # fmt: skip
+
+
+def _choice(field: str, choice: object) -> Choice | None:
+    """Return why a direction was chosen, as plain Python values. Raises MalformedAnswer."""
+    if choice is None:
+        return None
+    if not isinstance(choice, Choice):
+        raise malformed(field, choice, "a Choice, or None")
+    for name, known in (("reason", REASONS), ("by", WAYS)):
+        value = getattr(choice, name)
+        if not isinstance(value, str) or value not in known:
+            raise malformed(f"{field}.{name}", value, f"one of {', '.join(known)}")
+    seconds = (
+        None if value is None else _finite(f"{field}.{name}", value, "a finite number of seconds, or None")
+        for name, value in (("push_s", choice.push_s), ("pull_s", choice.pull_s))
     )
+    edges = checked_count(f"{field}.edges", choice.edges)
+    return Choice(edges, choice.reason, checked_share(f"{field}.share", choice.share), choice.by, *seconds)
 
 
 def checked_order(field: str, order: object, edges: int) -> NDArray[Any]:

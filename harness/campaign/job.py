@@ -42,7 +42,7 @@ _EMPTY: dict[str, Any] = {
     "identity": None, "features": None, "graph": {}, "program": {}, "bytes_needed": None, "host_bytes": None,
     "phases": {}, "solve": None, "marks": [], "settled": None, "supersteps": [], "validation": None, "warm": None,
     "memory": None, "accuracy": None, "floor": None, "resolution": None, "metrics": {}, "metrics_by_superstep": {},
-    "lost_updates": None, "transfers": None, "link": None, "stage": "start", "reason": "",
+    "lost_updates": None, "transfers": None, "link": None, "choices": [], "stage": "start", "reason": "",
 }  # fmt: skip
 
 

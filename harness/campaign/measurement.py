@@ -62,6 +62,11 @@ class Timing:
         """Return the ``supersteps`` field of a record."""
         return [[step.active, step.edges, step.direction] for step in self.statistics.supersteps]
 
+    def choices(self) -> list[list[Any]]:
+        """Return the ``choices`` field of a record; empty unless the direction of every superstep was chosen."""
+        made = [step.choice for step in self.statistics.supersteps]
+        return [list(one.plain()) for one in made if one is not None] if None not in made else []
+
 
 def measure_engine(
     engine: Engine,

@@ -136,6 +136,7 @@ def _joined(values: Sequence[Sequence[Any]]) -> list[Any]:
 COMBINED: dict[str, Callable[[Sequence[Any]], Any]] = {
     "solve": _solve,
     "supersteps": _joined,
+    "choices": _joined,
     "settled": all,
     "marks": lambda marks: list(dict.fromkeys(_joined(marks))),
     "validation": _validation,

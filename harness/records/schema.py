@@ -274,6 +274,14 @@ class Record(TypedDict):
         list[tuple[int, int, str]],
         Meta(description="active sources, edges visited and direction of each superstep; empty if not counted"),
     ]
+    choices: Annotated[
+        list[tuple[int, str, float, str, float | None, float | None]],
+        Meta(
+            description="why each superstep pushed or pulled: edges of the sources that had moved; start, few, many, "
+            "rebuild or confirm; the share of the edges from which it pulls; whether that was given, fitted or "
+            "estimated; estimated seconds of a push and of a pull, null without estimates; empty: nothing was chosen"
+        ),
+    ]
     validation: Validation | None
     accuracy: Annotated[Accuracy | None, Meta(description="time to equal accuracy; null if it was not measured")]
     warm: Annotated[Warm | None, Meta(description="the graph change between two runs; null if there was none")]

@@ -20,6 +20,7 @@ _LATE: dict[str, Any] = {
     "lost_updates": None,
     "transfers": None,
     "link": None,
+    "choices": [],
 }
 _LATE_TRANSFERS: dict[str, Any] = {"seconds": {}, "data": {}}
 

@@ -74,6 +74,7 @@ def record(engine: str = "fast", times: tuple[float, float, float] | None = (1.0
         "lost_updates": None,
         "transfers": None,
         "link": None,
+        "choices": [],
         "marks": [],
         "artefacts": [],
         "environment": {"cpu": "a processor", "cores": 2},

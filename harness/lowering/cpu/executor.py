@@ -47,7 +47,7 @@ def host_loop(run: Run, steps: Sequence[Step], movement: Movement | None, max_su
             step()
         within = measuring is not None and measuring.within(run.superstep_index)
         run.end_superstep()
-        statistics.supersteps.append(Superstep(active, run.edges, run.taken))
+        statistics.supersteps.append(Superstep(active, run.edges, run.taken, run.choice))
         run.confirming = False
         if within or (run.active == 0 and run.has_settled()):
             run.settled = statistics.settled = True

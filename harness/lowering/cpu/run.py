@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.contract import Direction
+from harness.contract import Choice, Direction
 from harness.facts import GraphFacts
 from harness.language import Inputs
 from harness.language.program import IDENTITY, Reducer
@@ -53,9 +53,9 @@ class Run:
     """A run in progress.
 
     ``call``: runs a kernel, by name, over parts. ``edges``: edges visited in this
-    superstep. ``moved``: sources found moved in it. ``taken``: its direction. ``counts_movement``: the next superstep
-    counts all vertices that move by more than the tolerance, so that movement in the norm *max* need not be measured as
-    well.
+    superstep. ``moved``: sources found moved in it. ``taken``: its direction. ``choice``: the reason, if it was chosen.
+    ``counts_movement``: the next superstep counts all vertices that move by more than the tolerance, so that movement in
+    the norm *max* need not be measured as well.
     """
 
     def __init__(self, rules: RunRules, store: GraphStore, memory: Memory, call: Calls) -> None:
@@ -68,6 +68,7 @@ class Run:
         self.superstep_index = self.active = self.edges = self.moved = 0
         self.taken: Direction = rules.direction
         self.settled = self.confirming = self.rebuilt = self.narrowed = self.counts_movement = False
+        self.choice: Choice | None = None
         self._own: dict[type, Any] = {}
 
     @property
@@ -114,7 +115,7 @@ class Run:
 
     def begin_superstep(self) -> None:
         """Set the counts of a superstep to zero; few active sources are processed by one thread."""
-        self.edges, self.moved, self.taken = 0, 0, self.rules.direction
+        self.edges, self.moved, self.taken, self.choice = 0, 0, self.rules.direction, None
         few = self.rules.change_driven and self.active * self.dearest < self.rules.policy.few
         self.workers = 1 if few else self.threads
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from harness.lowering.cuda.edge_places import Replayer
     from harness.lowering.cuda.run_extension import Observer
 
+PAST_FIELDS = 4  # of a record: struct Past
 USUAL_SUPERSTEPS = 1024  # the number of records allocated; more are allocated for a run that may have more supersteps
 
 
@@ -115,7 +116,7 @@ class CudaExecutor:
             self.replayer(self.memory.arrays),
         )  # fmt: skip
         self.stream = cupy.cuda.Stream(non_blocking=True)
-        past = cupy.zeros((USUAL_SUPERSTEPS, 3), np.int64)
+        past = cupy.zeros((USUAL_SUPERSTEPS, PAST_FIELDS), np.int64)
         self.current = CudaRun(launcher, self.state, self.stream, past)
 
     def replayer(self, arrays: Mapping[str, Any]) -> Replayer:
@@ -240,7 +241,8 @@ class CudaExecutor:
                 self.stream.synchronize()  # before other code writes to the state
         run.done, run.settled = found["superstep"], bool(found["settled"])
         taken = run.past[: run.done - first].get()
-        statistics.supersteps = [self.superstep_of(*map(int, one)) for one in taken]
+        statistics.supersteps = [self.superstep_of(*map(int, one)) for one in taken[:, :3]]
+        self.sent_edges = taken[:, 3]
         statistics.settled = run.settled
         statistics.transfers = run.launcher.place.transferred()
         return statistics
@@ -251,7 +253,7 @@ class CudaExecutor:
 
         run = self.run_in_progress
         if len(run.past) < supersteps:
-            run.past = cupy.zeros((supersteps, 3), np.int64)
+            run.past = cupy.zeros((supersteps, PAST_FIELDS), np.int64)
 
     def superstep_of(self, active: int, edges: int, dense: int) -> Superstep:
         """Return the statistics of a superstep from its record."""

@@ -63,12 +63,19 @@ __device__ inline bool last_block(Id* ticket)
 // Statistics of a superstep; written by its last kernel, read when a run ends.
 struct Past {
     Count active, edges, dense;
+    Count sent;  // out-edges of the sources that were active before it, of the edge stage with most; more than all: all
 };
 
 __device__ inline void end_superstep(Run* run, Past* past)
 {
-    past[run->superstep - run->first] = {run->active, run->edges + run->always[run->superstep % run->sides], run->dense};
-    for (int group = 0; group < GROUPS; ++group) run->frontier[group][run->superstep & 1] = 0;
+    const Count visited = run->edges + run->always[run->superstep % run->sides];
+    Count sent = 0;
+    for (int group = 0; group < GROUPS; ++group) {
+        const Count edges = run->frontier[group][run->superstep & 1];
+        if (edges > sent) sent = edges;
+        run->frontier[group][run->superstep & 1] = 0;
+    }
+    past[run->superstep - run->first] = {run->active, visited, run->dense, sent};
     run->active = run->moved;
     run->moved = run->edges = run->dense = 0;
     run->superstep += 1;

@@ -1,0 +1,46 @@
+"""One superstep of a run, as an engine reports it, and why its direction was chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Direction = Literal["push", "pull", "dense", "untracked"]
+By = Literal["given", "fitted", "estimated"]
+Reason = Literal["start", "few", "many", "rebuild", "confirm"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Why a superstep pushed or pulled, in a run that chooses.
+
+    ``edges``: those that leave the sources that had moved. ``reason``: they are *few* (a push) or *many* (a pull)
+    compared with a share of all edges, or nothing is compared: all sources are active at the *start*; sums are due for
+    a *rebuild*, or are rebuilt to *confirm* that the run has settled. ``share``: of the edges, from which a superstep
+    pulls. ``by``: it was *given*, is a *fitted* constant, or was *estimated*. ``push_s``, ``pull_s``: estimated seconds
+    of both directions; None: nothing is estimated.
+    """
+
+    edges: int
+    reason: Reason
+    share: float
+    by: By
+    push_s: float | None = None
+    pull_s: float | None = None
+
+    def plain(self) -> tuple[int, Reason, float, str, float | None, float | None]:
+        """Return the entry of a record's field ``choices``."""
+        return self.edges, self.reason, self.share, self.by, self.push_s, self.pull_s
+
+
+@dataclass(frozen=True)
+class Superstep:
+    """One superstep: sources active before it, edges whose message was evaluated or tested, and its direction.
+
+    ``choice``: why the direction was chosen; None if it was not.
+    """
+
+    active: int
+    edges: int
+    direction: Direction
+    choice: Choice | None = field(default=None, compare=False)
