@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Literal
 
+from engines.onyx.cpu_adaptive import plan_adaptive
 from engines.onyx.cpu_pull import GatherPass, StaleOnly, plan_gather
 from engines.onyx.cpu_push import plan_scatter
+from engines.onyx.direction_choice import DirectionChoice, meaningless
 from engines.onyx.estimates import visited_share
 from engines.onyx.policy import DEFAULT, Policy
-from engines.onyx.resolve import directed, far_rows, resolve
+from engines.onyx.resolve import UNTRACKED, directed, far_rows, not_adaptive, resolve
 from engines.onyx.schedule import OnyxSchedule
 from harness.api import (
     DeviceFacts,
@@ -36,8 +39,6 @@ from harness.api.cpu import (
     unsupported,
 )
 
-ADAPTIVE = "direction=adaptive is built for GPUs only; give push or pull"
-
 
 def plan(
     program: Program, schedule: OnyxSchedule, graph: GraphFacts, features: int, device: DeviceFacts,
@@ -47,20 +48,22 @@ def plan(
 
     ``runs``, ``policy``: the constants of runs, and of the choices made before.
     """
-    schedule = directed(schedule, LoweredProgram.of(program).program, features, graph, device, policy)
+    given, schedule = schedule, directed(schedule, LoweredProgram.of(program).program, features, graph, device, policy)
     assert schedule.direction is not None
     assert schedule.change_driven is not None
-    reason = refusal(program, schedule, graph, features)
+    reason = meaningless(given, device) or refusal(program, schedule, graph, features)
     if reason:
         return No(reason)
+    direction: Literal["push", "pull"] = "push" if schedule.direction == "adaptive" else schedule.direction
     setting = CpuSetting.of(
         program, graph, features, device,
-        lambda it: fold_groups(it, schedule.direction) if schedule.fold else unfolded(it),
-        direction=schedule.direction, feature_aware=schedule.feature_aware, changes=schedule.change_driven,
+        lambda it: fold_groups(it, direction) if schedule.fold else unfolded(it),
+        direction=direction, feature_aware=schedule.feature_aware, changes=schedule.change_driven,
         rebuild=schedule.rebuild, policy=runs,
     )  # fmt: skip
     resolved = resolve(schedule, setting.program, features, graph, device, policy)
     assert resolved.dense_share is not None
+    choice = DirectionChoice.of(given, resolved, setting.program, features, graph, device)
     draft, gathered = PlanDraft(setting), []
     visits = policy.visited_share_cpu if schedule.dense_share is None else None
     prefetched = policy.prefetched_edges if far_rows(graph, features, device, policy) else 0
@@ -79,7 +82,9 @@ def plan(
             plan_update(draft, group)
         else:
             gathered.append(setting.tracking.name(group))
-            if schedule.direction == "pull":
+            if choice is not None:
+                plan_adaptive(draft, group, choice, prefetched)
+            elif direction == "pull":
                 plan_gather(draft, group, resolved.dense_share, visits, policy.kept_part, prefetched)
             else:
                 plan_scatter(draft, group)
@@ -87,25 +92,26 @@ def plan(
         plan_count(draft, tuple(gathered))
     return draft.finish(
         "OnyxCpuEngine", resolved, narrowing=narrowing(setting, resolved), missed=missed(setting, schedule),
-        estimates=estimates(draft, graph, prefetched),
+        estimates=[*(choice.lines if choice else ()), *estimates(draft, graph, prefetched)],
     )  # fmt: skip
 
 
 def refusal(program: Program, schedule: OnyxSchedule, graph: GraphFacts, features: int) -> str:
     """Return why this schedule cannot run the program; empty if it can."""
     lowered = LoweredProgram.of(program).program
-    if schedule.direction == "adaptive":
-        return ADAPTIVE
     reason = unsupported(lowered, graph, features, change_driven=schedule.change_driven, tracks_edges=True)
     if reason:
         return reason
     for name in OnyxSchedule.GPU_ONLY:
         if getattr(schedule, name) is not None:
             return f"schedule option {name} has no meaning on the CPU; leave it unset"
-    if schedule.change_driven and schedule.direction == "push":
+    if schedule.direction == "adaptive" and not schedule.change_driven:
+        return UNTRACKED
+    reason = not_adaptive(lowered) if schedule.direction == "adaptive" else ""
+    if not reason and schedule.change_driven and schedule.direction != "pull":
         forms = change_driven(lowered)
         return forms if isinstance(forms, str) else ""
-    return ""
+    return reason
 
 
 def narrowing(setting: CpuSetting, schedule: OnyxSchedule) -> Resending | StaleOnly | None:
@@ -117,7 +123,7 @@ def narrowing(setting: CpuSetting, schedule: OnyxSchedule) -> Resending | StaleO
     """
     if not schedule.change_driven:
         return None
-    if schedule.direction == "push":
+    if schedule.direction != "pull":
         return Resending() if setting.accumulators.extrema else None
     tracking = setting.tracking
     between = {name for group in tracking.groups for name in tracking.live(group.stages)}
@@ -156,7 +162,7 @@ def missed(setting: CpuSetting, schedule: OnyxSchedule) -> list[str]:
         reasons.append("rows as vector values: feature_aware is off")
     if not schedule.fold:
         reasons.append("stages in one kernel: fold is off")
-    elif schedule.direction == "push":
+    elif schedule.direction != "pull":
         reasons.append("vertex steps in one kernel with edges: owners of destinations push, not owners of sources")
     for before, after in pairwise(tracking.groups if schedule.fold else ()):
         names = f"{tracking.name(before)} with {tracking.name(after)}"

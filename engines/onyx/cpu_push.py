@@ -139,7 +139,7 @@ class ChangeScatter(Scatter):
     def changes(self) -> None:
         """Send the changes; when rebuilding, as at the start, clear the accumulators and send everything."""
         plan, run, bounds = self.plan, self.run, self.bounds
-        if run.rebuilding():
+        if self.rebuilds():
             self.everything()
             run.active_sources.all_propagated(plan.name, first=int(bounds[0]), last=int(bounds[-1]))
             self.sent_edges.all_propagated(run)
@@ -155,29 +155,43 @@ class ChangeScatter(Scatter):
         run.call(f"sent_{plan.name}", len(bounds) - 1, bounds=bounds)
         run.edges += edges * len(plan.accumulators)
 
+    def rebuilds(self) -> bool:
+        """Return whether this superstep rebuilds the accumulators from all messages."""
+        return self.run.rebuilding()
+
 
 # planning -------------------------------------------------------------------------------------------------------------
 def plan_scatter(draft: PlanDraft, group: FoldGroup) -> None:
     """Add the kernels and the pass of a group of edge reductions."""
+    draft.passes.append(scatter_pass(draft, group))
+
+
+def scatter_pass(
+    draft: PlanDraft, group: FoldGroup, rebuild: Kernel | None = None, *, counts: bool = False
+) -> ScatterPass:
+    """Add the kernels of a group of edge reductions; return its pass.
+
+    ``rebuild``: the kernel that rebuilds accumulators; None: one that sends all messages into cleared accumulators.
+    ``counts``: the edges of active sources are counted, even if only extrema are kept.
+    """
     setting, tracking = draft.setting, draft.setting.tracking
     name, stages = tracking.name(group), group.edge_stages
     hubs = Hubs(setting.threads)
     draft.table(Owned(setting.threads))
     draft.table(hubs)
-    draft.kernels.append(_scatter(draft, group, name))
+    draft.kernels.append(rebuild or _scatter(draft, group, name))
     collecting = add_change_sums(draft, stages)
     accumulators = tuple(stage.into for stage in stages)
     if not setting.change_driven:
-        draft.passes.append(ScatterPass(name, accumulators, hubs))
-        return
+        return ScatterPass(name, accumulators, hubs)
     edges = plan_sent_edges(draft, group)
     visits = edges.rows if edges.reads else ""
-    draft.frontier(group, visits=visits, edges=not setting.accumulators.extrema)
+    draft.frontier(group, visits=visits, edges=counts or not setting.accumulators.extrema)
     draft.kernels.append(_scatter(draft, group, f"{name}_changes", edges))
     stale = [f"dirty_{tracking.name(reader)}" for into in accumulators for reader in tracking.stale_groups(into)]
     single = sum(bool(other.edge_stages) for other in tracking.groups) == 1 and not setting.alternates
     known = single and not tracking.moved_before(group)
-    draft.passes.append(ScatterPass(name, accumulators, hubs, collecting, tuple(stale), edges, known))
+    return ScatterPass(name, accumulators, hubs, collecting, tuple(stale), edges, known)
 
 
 def _scatter(draft: PlanDraft, group: FoldGroup, kernel_name: str, edges: SentEdges | None = None) -> Kernel:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from engines.onyx.cuda_bottom_up import explained
 from engines.onyx.cuda_plan import plan
+from engines.onyx.cuda_probe import cuda_figures
+from engines.onyx.direction_choice import DirectionChoice, estimates, meaningless
+from engines.onyx.direction_costs import FIGURES
 from engines.onyx.policy import DEFAULT
-from harness.api import DeviceFacts
+from harness.api import DeviceFacts, EngineFailure, No, Yes, cuda_unavailable
 from harness.api.cuda import CUDA, CudaEngine, PersistentExecutor
+from harness.api.figures import device_name, figures_of, known_figures
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engines.onyx.schedule import OnyxSchedule
-    from harness.api import GraphFacts, No, Program
+    from harness.api import Device, Graph, GraphFacts, Phases, Program, RunStatistics
     from harness.api.cuda import CudaPlan
 
 
@@ -26,20 +31,89 @@ class OnyxCudaEngine(CudaEngine):
     schedule: OnyxSchedule
     policy = DEFAULT
     executor_type = PersistentExecutor
+    choice: DirectionChoice | None = None
 
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
         """Return the plan of a program, or why it cannot run."""
-        return plan(program, self.schedule, graph, features, device, self.policy)
+        reason = meaningless(self.schedule, device)
+        return No(reason) if reason else plan(program, self.schedule, graph, features, device, self.policy)
 
+    # the share from which supersteps pull -----------------------------------------------------------------------------
+    def facts_of(self, device: Device, *, measure: bool = False) -> DeviceFacts:
+        """Return what is known of a device; ``measure`` it if the share is to be estimated and the cache lacks figures.
+
+        Without ``measure``, figures that are in the cache are read for any schedule that may be *adaptive*, so that
+        :meth:`explain` and records have estimates beside a given or fitted share.
+        """
+        if self.schedule.direction in ("push", "pull") or cuda_unavailable(device.index):
+            return CUDA
+        found = known_figures(FIGURES, device)
+        if found is None and measure and estimates(self.schedule, default=False):
+            found = figures_of(FIGURES, device, lambda: cuda_figures(device.index))
+        return DeviceFacts("cuda", name=device_name(device), figures=found or ())
+
+    def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
+        """Return whether the program can run under this schedule on this graph.
+
+        A share does not change the memory, so that a device that is not measured yet may be measured later.
+        """
+        known = self.facts_of(device)
+        if estimates(self.schedule, default=False) and not known.figures and not cuda_unavailable(device.index):
+            schedule = replace(self.schedule, share_by="fitted")
+            found = plan(program, schedule, graph.facts, features, known, self.policy)
+        else:
+            found = self.plan(program, graph.facts, features, known)
+        return found if isinstance(found, No) else Yes(found.bytes_needed, found.host_bytes)
+
+    def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
+        """Plan, without a device. Raises EngineFailure if the program cannot run."""
+        known = self.facts_of(device)
+        found = self.plan(program, graph.facts, features, known)
+        if isinstance(found, No):
+            raise EngineFailure(found.reason)
+        self.planned = found
+        self.choice = DirectionChoice.of(self.schedule, found.schedule, found.program, features, graph.facts, known)
+
+    def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Build what needs no device; nothing if it has to be measured first."""
+        if self.facts_of(device).figures or not estimates(self.schedule, default=False):
+            super().build(program, graph, features, device, phases)
+
+    def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Measure the device if that is needed, build, load the kernels, upload.
+
+        Raises DeviceUnavailable, CompilationFailed, MemoryError, EngineFailure.
+        """
+        if estimates(self.schedule, default=False) and not self.facts_of(device).figures:
+            with phases.alone("probe"):
+                self.facts_of(device, measure=True)
+        super().prepare(program, graph, features, device, phases)
+
+    def run(self, max_supersteps: int) -> RunStatistics:
+        """Run until settled or for ``max_supersteps`` more supersteps; note why each pushed or pulled."""
+        choice, first = self.choice, self.executor.run_in_progress.done
+        statistics = super().run(max_supersteps)
+        if choice is not None and statistics.supersteps:
+            sent, sides, rebuild = self.executor.sent_edges, len(self.planned.sides), self.schedule.rebuild
+            statistics.supersteps = [
+                replace(step, choice=choice.noted(step, int(edges), number // sides, sides, rebuild))
+                for number, (step, edges) in enumerate(zip(statistics.supersteps, sent, strict=True), first)
+            ]
+        return statistics
+
+    # descriptions -----------------------------------------------------------------------------------------------------
     def explain(self) -> str:
-        """Explain the engine, which work a persistent kernel combines, and what pulls skip."""
+        """Explain the engine, its choice of directions, which work a persistent kernel combines, and what pulls skip."""
         combined, lines = self.planned.combined, []
         if combined is not None:
             names = [launch.kernel.name for launch in (*combined.steps, *combined.measuring.launches)]
             lines.append(f"persistent: one launch runs all supersteps, in steps {', '.join(names)}")
         if self.planned.schedule.direction == "adaptive":
             lines.append(explained(self.planned.program, self.planned.schedule))
-        return "\n".join([*lines, super().explain()])
+        if self.choice is None:
+            return "\n".join([*lines, super().explain()])
+        schedule, _, rest = super().explain().partition("\nkernel ")
+        return "\n".join([*lines, schedule, *self.choice.lines, f"kernel {rest}"])
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
         """Begin with the stale vertices.

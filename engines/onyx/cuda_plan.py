@@ -17,7 +17,7 @@ from engines.onyx.cuda_pull import PullKernels, whole_warp
 from engines.onyx.cuda_push import PushKernels
 from engines.onyx.cuda_tracking_policy import tracked_runs
 from engines.onyx.policy import DEFAULT, Policy, teams_of_vertex
-from engines.onyx.resolve import directed, not_adaptive, not_bottom_up, resolve, sums_matrices
+from engines.onyx.resolve import UNTRACKED, directed, not_adaptive, not_bottom_up, resolve, sums_matrices
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven
 from harness.api.cuda import (
     CHANGING,
@@ -91,7 +91,7 @@ def refused(program: Program, schedule: OnyxSchedule, facts: GraphFacts, feature
     if not reason and schedule.direction == "pull" and schedule.balance == "edge" and sums_matrices(program):
         return "balance=edge keeps the sums of rows in registers, which k x k matrices do not fit; set balance=warp"
     if not reason and schedule.direction == "adaptive" and not schedule.change_driven:
-        return "direction=adaptive pushes what changed while little does; give change_driven=true, or push or pull"
+        return UNTRACKED
     if not reason and schedule.direction == "adaptive":
         reason = not_adaptive(program)
     if not reason and schedule.bottom_up:

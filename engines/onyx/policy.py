@@ -33,6 +33,12 @@ class Policy:
     # propagation, PageRank, manifold ranking, components, BFS, SSSP with 1, 4, 16 features on PGP, Luxembourg, a grid
     # and email-Enron, one thread, 25 November 2026).
     visited_share_cpu: float = 0.5
+    # With direction=adaptive and share_by=fitted, on the CPU: the features from which supersteps pull, and the share of
+    # the edges from which they do. Pushed and with this share, processor time of one thread: R-MAT 18, BFS k = 8 70 and
+    # 40 ms, k = 32 165 and 72 ms, SSSP k = 8 98 and 53 ms, k = 32 251 and 94 ms; k = 1 17 and 25 ms, 26 and 41 ms, with
+    # 0.8 15 and 28 ms (26 November 2026).
+    adaptive_row_cpu: int = 4
+    adaptive_share_cpu: float = 0.5
     # Edges, times an eighth of the features if there are more than 8, below which changes are not followed. Following
     # took 0.89 to 2.4 times as long as pulling everything (median 1.3) on rome99, cora and ca-GrQc, of 8,859 to 28,980
     # edges; 0.68 to 1.9 times (1.2) on bitcoin-otc and PGP, of 35,592 to 48,632; 0.09 to 1.2 times (0.8) on 4elt and

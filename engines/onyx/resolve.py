@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from engines.onyx.direction_costs import Costs
 from engines.onyx.estimates import following_share
 from engines.onyx.policy import DEFAULT, Policy, small_degrees
 from harness.api import EdgeReduce, EdgeUpdate, GraphReduce, K, change_driven, message_bound, reads
 
 FLOAT = 4  # bytes
+UNTRACKED = "direction=adaptive pushes what changed while little does; give change_driven=true, or push or pull"
 
 if TYPE_CHECKING:
     from engines.onyx.schedule import OnyxSchedule
@@ -29,11 +31,10 @@ def resolve(
     ``program``: lowered. On the CPU the options of ``OnyxSchedule.GPU_ONLY`` do not apply and stay as they are.
     """
     schedule = directed(schedule.with_place(), program, features, graph, device, policy)
+    if schedule.dense_share is None and schedule.direction == "adaptive":
+        schedule = replace(schedule, **turning(schedule, program, features, graph, device, policy))
     if schedule.dense_share is None:
-        on_cpu, adaptive = device.kind == "cpu", schedule.direction == "adaptive"
-        sums = any(isinstance(stage, EdgeReduce) and stage.reducer == "sum" for stage in program.stages)
-        on_gpu = policy.adaptive_shares[sums] if adaptive else policy.dense_share_cuda
-        share = round(following_share(graph, policy), 4) if on_cpu else on_gpu
+        share = round(following_share(graph, policy), 4) if device.kind == "cpu" else policy.dense_share_cuda
         schedule = replace(schedule, dense_share=share)
     if device.kind == "cpu":
         return schedule
@@ -50,6 +51,29 @@ def resolve(
     )
 
 
+def turning(
+    schedule: OnyxSchedule,
+    program: Program,
+    features: int,
+    graph: GraphFacts,
+    device: DeviceFacts,
+    policy: Policy = DEFAULT,
+) -> dict[str, Any]:
+    """Return the share from which *adaptive* pulls, and whether it is fitted or estimated, as options.
+
+    It is estimated if that is given, and on a CPU whose figures are known unless *fitted* is given.
+    """
+    estimated = schedule.share_by == "estimated" or (schedule.share_by is None and device.kind == "cpu")
+    if device.figures and estimated:
+        share = round(Costs.of(program, features, graph, dict(device.figures)).turn, 2)
+        return {"dense_share": share, "share_by": "estimated"}
+    sums = any(isinstance(stage, EdgeReduce) and stage.reducer == "sum" for stage in program.stages)
+    if device.kind == "cuda":
+        return {"dense_share": policy.adaptive_shares[sums], "share_by": "fitted"}
+    pushes = features < policy.adaptive_row_cpu and along_paths(program)
+    return {"dense_share": 1.0 if pushes else policy.adaptive_share_cpu, "share_by": "fitted"}
+
+
 def directed(
     schedule: OnyxSchedule,
     program: Program,
@@ -64,8 +88,8 @@ def directed(
 
     On the CPU changes are pushed if they travel along paths, so that few vertices move in a superstep: extrema of
     messages that are not simply a source's value (BFS, SSSP). BFS and SSSP with 1 and 8 features on Luxembourg, a grid
-    and a Delaunay graph took 1.1 to 2.0 times as long when pulled (one thread, 25 November 2026). Components took 0.5
-    to 1.5 times as long.
+    and a Delaunay graph took 1.1 to 2.0 times as long when pulled (one thread, 25 November 2026). With four features or
+    more, and in other programs whose accumulators are exact, supersteps push or pull (:func:`switches`).
     """
     if device.kind == "cuda":
         schedule = measured_choice(schedule, program, features, graph, policy)
@@ -74,8 +98,29 @@ def directed(
         schedule = replace(schedule, change_driven=followed)
     if schedule.direction is not None:
         return schedule
-    pushes = device.kind == "cpu" and bool(schedule.change_driven) and along_paths(program)
-    return replace(schedule, direction="push" if pushes else "pull")
+    followed = device.kind == "cpu" and bool(schedule.change_driven)
+    if followed and switches(schedule, program, features, graph, policy):
+        return replace(schedule, direction="adaptive", share_by=schedule.share_by or "fitted")
+    return replace(schedule, direction="push" if followed and along_paths(program) else "pull")
+
+
+def switches(
+    schedule: OnyxSchedule, program: Program, features: int, graph: GraphFacts, policy: Policy = DEFAULT
+) -> bool:
+    """Return whether supersteps on the CPU push or pull by default.
+
+    They do in programs whose kept accumulators are exact, extrema or sums of small integers, if edges are in memory and
+    no share is given; not along paths with few features, where pushing was faster.
+    """
+    if schedule.dense_share is not None or schedule.edges not in (None, "resident"):
+        return False
+    forms = change_driven(program)
+    if isinstance(forms, str) or not adapts(program) or (features < policy.adaptive_row_cpu and along_paths(program)):
+        return False
+    from harness.api.cpu import KeptAccumulators
+
+    kept = KeptAccumulators.of(program, graph, forms, 1)
+    return kept.extrema or kept.whole is not None
 
 
 def follows(

@@ -30,9 +30,17 @@ class OnyxSchedule(EdgeOptions):
       steps after it, whose intermediate values then stay in registers. (Vertex with the edge push after it is not
       folded on the CPU, because owners of destinations push, not owners of sources.)
     - ``direction``: *pull* gathers over in-edges. *push* scatters over out-edges, each thread into the range of
-      destinations that it owns, so that no operation is atomic. The default (None) is *push* for change-driven extrema
-      along paths (BFS, SSSP), else *pull*. *adaptive*, to switch during a run, is refused: it is built for GPUs
-      only.
+      destinations that it owns, so that no operation is atomic. *adaptive* pushes what changed while few sources have
+      moved. After a superstep in which sources with at least ``dense_share`` of the edges have moved, it pulls over all
+      edges into the same accumulators (:mod:`engines.onyx.cpu_adaptive`); with the share 1 it never pulls. The record
+      has the direction of each superstep, and why it was chosen. Both orders of the edges are in memory. Programs
+      without a form that pushes changes, and those whose edges change, are refused. The default (None) is *push* for
+      change-driven extrema along paths (BFS, SSSP) with up to 3 features, *adaptive* with more, and for other extrema
+      and sums of small integers (components, k-core), if edges are in memory; else *pull*.
+    - ``share_by``: how ``dense_share`` of *adaptive* is chosen if it is not given: *fitted* is 0.5, and 1 along paths
+      with up to 3 features; *estimated* is where a push and a pull are estimated to take equally long
+      (:mod:`engines.onyx.direction_costs`). The device is probed for that once, and the figures are kept in the cache.
+      The default (None) is *estimated* if *adaptive* is given, and *fitted* if it is the default.
     - ``rebuild``: in change-driven push, sums are rebuilt from all messages every ``rebuild`` supersteps, while active
       sources have nearly all edges, and before the run ends (0: never). Extrema and sums of small integers (such as the
       k-core's) have no rounding error and are not rebuilt (``harness.lowering.kept_accumulators``).
@@ -53,10 +61,10 @@ class OnyxSchedule(EdgeOptions):
     - ``direction``: a *push* adds to destinations atomically, 8 or 16 bytes at once if the GPU supports it (sm_90).
       The default (None) is chosen with ``change_driven`` for most graphs (``engines.onyx.resolve.measured_choice``),
       else it is *pull*. *adaptive* pushes what changed while few sources have moved. After a superstep in which
-      sources with at least ``dense_share`` of the edges have moved (by default 0.3 for extrema, 0.1 for sums), it pulls
-      over all edges, without atomic operations (:mod:`engines.onyx.cuda_adaptive`). The record has the direction of
-      each superstep. Both orders of the edges are in memory. Programs without a form that pushes changes, and those
-      whose edges change, are refused.
+      sources with at least ``dense_share`` of the edges have moved, it pulls over all edges, without atomic operations
+      (:mod:`engines.onyx.cuda_adaptive`). Records and refusals are as on the CPU.
+    - ``share_by``: as on the CPU; *fitted*, the default, is 0.3 for extrema and 0.1 for sums. A device is probed when
+      the first engine with *estimated* is prepared on it.
     - ``balance``: *warp* shares the edges of 32 vertices among the lanes of a warp (push), or lets teams of a warp own
       a vertex, a whole warp one of more edges, and a block a hub (pull): the thesis's balancing. *edge* cuts the edges
       into equal tiles regardless of the degrees: a hub does not delay other warps, and a pull processes 128 features
@@ -99,7 +107,7 @@ class OnyxSchedule(EdgeOptions):
     )
     fold: bool = option(True, "consecutive stages in one kernel")
     direction: Literal["pull", "push", "adaptive"] | None = option(
-        None, "push along out-edges or pull along in-edges; adaptive: either, on a GPU (null: the default)",
+        None, "push along out-edges or pull along in-edges; adaptive: either, by superstep (null: the default)",
         partial=("adaptive",),
     )  # fmt: skip
     rebuild: int = option(
@@ -122,6 +130,11 @@ class OnyxSchedule(EdgeOptions):
     bottom_up: bool | None = option(
         None, "GPU: pulls of adaptive read only what may improve a vertex (null: if the program allows it)"
     )
+    share_by: str | None = option(
+        None, "adaptive: dense_share by fitted constants, or estimated from a probe of the device (null: chosen)",
+        values=("fitted", "estimated"),
+    )  # fmt: skip
+
     hooking: bool | None = option(
         None, "components by hooking and pointer jumping, without supersteps (null: false)"
     )  # fmt: skip

@@ -16,6 +16,7 @@ from harness.lowering.cpu.flags import every_vertex, flagged_loop, raised
 from harness.lowering.cpu.hubs import HUB_ARGUMENTS, HubRuns, Hubs, push_template, sum_hubs_in_runs
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.cpu.locks import exchange_if, publish, published, try_lock, unlock
+from harness.lowering.cpu.module_source import compiled as compiled_kernel
 from harness.lowering.cpu.parallel_for import launch
 from harness.lowering.cpu.partition import owned_edges, owner_bounds
 from harness.lowering.cpu.passes import plan_count, plan_graph, plan_named, plan_vertices
@@ -33,6 +34,7 @@ from harness.lowering.cpu.write_back import write_back
 from harness.lowering.edge_tables import Rows
 from harness.lowering.edge_windows import windows
 from harness.lowering.graph_store import Structure, Table
+from harness.lowering.kept_accumulators import KeptAccumulators
 from harness.lowering.refusals import unsupported
 from harness.lowering.setting import LoweredProgram
 from harness.lowering.tracking import composed_writes
@@ -49,6 +51,7 @@ __all__ = [
     "Holds",
     "HubRuns",
     "Hubs",
+    "KeptAccumulators",
     "Kernel",
     "KernelBuilder",
     "LoweredProgram",
@@ -69,6 +72,7 @@ __all__ = [
     "add_change_sums",
     "atomic_add",
     "change_prefix",
+    "compiled_kernel",
     "composed_writes",
     "every_vertex",
     "exchange_if",

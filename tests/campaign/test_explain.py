@@ -9,9 +9,6 @@ import pytest
 
 from harness.device.driver import cuda_unavailable
 
-ADAPTIVE = "direction=adaptive is built for GPUs only; give push or pull"
-REFUSED = f"{ADAPTIVE}; engine.direction=null would run it"
-
 
 def test_the_program_the_analysis_and_the_kernels_are_shown(command_here, tmp_path):
     cell = ("engine=onyx", "engine.change_driven=true", "algorithm=pagerank", "graph=rmat", "graph.scale=6")
@@ -60,36 +57,37 @@ def test_an_engine_that_cannot_run_it_says_why(command_here):
 @pytest.mark.parametrize(
     ("device", "shown"),
     [
-        ("cpu", (f"onyx (direction=adaptive): unsupported: {REFUSED}",)),
-        (
-            "cuda",
-            (
-                "direction='adaptive'",
-                "dense_share=0.3,",
-                "_changes(Run* run",
-                "_rebuilt(Run* run",
-                "bottom_up: pulls skip vertices that are as good as best.level + 1,",
-            ),
-        ),
+        ("cpu", ("dense_share=0.3", "at least 0.3 of the edges have moved (given); otherwise pushes", "_pull_part(t")),
+        ("cuda", (
+            "direction='adaptive'", "dense_share=0.3,", "at least 0.3 of the edges have moved (fitted)",
+            "_changes(Run* run", "_rebuilt(Run* run", "bottom_up: pulls skip vertices that are as good as best.level + 1,",
+        )),
     ],
-)
-def test_a_direction_that_switches_by_itself_is_for_gpus(command_here, device, shown):
+)  # fmt: skip
+def test_a_direction_that_switches_by_itself_is_explained(command_here, device, shown):
     cell = ("algorithm=bfs", "graph=rmat", "graph.scale=6", "features=1", f"device={device}")
-    finished = command_here("explain", "engine=onyx", "engine.direction=adaptive", *cell)
+    share = ("engine.dense_share=0.3",) if device == "cpu" else ()
+    finished = command_here("explain", "engine=onyx", "engine.direction=adaptive", *share, *cell)
     assert finished.returncode == 0, finished.stderr
     for text in shown:
         assert text in finished.stdout
 
 
-def test_a_cell_with_adaptive_direction_gives_the_reason_of_explain(command_here, tmp_path):
-    cell = ("algorithm=pagerank", "graph=rmat", "graph.scale=6", "features=1")
-    finished = command_here("engine=onyx", "engine.direction=adaptive", *cell, "allow_unsupported=true")
+@pytest.mark.full
+def test_the_record_of_a_cell_with_adaptive_direction_has_the_choices(command_here, tmp_path):
+    cell = ("algorithm=components", "graph=rmat", "graph.scale=6", "features=1", "measure.repetitions=1")
+    finished = command_here("engine=onyx", "engine.direction=adaptive", *cell)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     (path,) = tmp_path.glob("results/*/*/record.json")
     record = json.loads(path.read_text())
-    assert (record["outcome"], record["reason"]) == ("unsupported", REFUSED)
-    assert record["schedule"]["direction"] == "adaptive"
-    assert "lower" not in record["phases"]
+    assert record["schedule"]["share_by"] == "estimated"
+    assert len(record["choices"]) == len(record["supersteps"]) > 1
+    share = record["schedule"]["dense_share"]
+    for (_, _, direction), (_, reason, compared, by, push_s, pull_s) in zip(
+        record["supersteps"], record["choices"], strict=True
+    ):
+        assert (compared, by, push_s > 0, pull_s > 0) == (share, "estimated", True, True)
+        assert direction == ("push" if reason == "few" or share == 1 else "pull")
 
 
 def test_a_refused_default_is_replaced_by_a_supported_option(command_here):

@@ -75,6 +75,12 @@ def test_answers_of_whole_runs(name, balance, persistent, features, adaptive):
     searches = name in ("bfs", "sssp")  # in which vertices that were not reached send nothing
     assert first.direction == ("push" if searches else "pull")
     assert searches == (first.edges < graph.num_edges / 2)
+    assert (first.choice.reason == "start") == (not searches)
+    for step in statistics.supersteps:
+        limit = max(1, int(engine.planned.schedule.dense_share * graph.num_edges))
+        assert (step.choice.reason == "few") == (step.direction == "push")
+        assert (step.choice.reason == "many") <= (step.choice.edges >= limit)
+        assert step.choice.by == "fitted"
     engine.close()
 
 
@@ -95,6 +101,7 @@ def test_supersteps_pull_from_the_share_of_the_edges_that_is_given(share, adapti
     for moved, step in zip(levels, steps[1:], strict=False):
         pulls = moved >= max(1, int(share * graph.num_edges))
         assert (step.direction, step.edges) == (("pull", graph.num_edges) if pulls else ("push", moved))
+        assert (step.choice.reason, step.choice.edges) == ("many" if pulls else "few", moved)
     assert engine.planned.schedule.dense_share == share
 
 

@@ -205,7 +205,9 @@ def test_messages_of_sources_only_are_made_once_per_source():
         assert algorithm == "bfs" or not found.made
 
 
-DIRECTIONS = {"bfs": "push", "sssp": "push", "components": "pull", "pagerank": "pull", "label_propagation": "pull"}
+DIRECTIONS = {
+    "bfs": "push", "sssp": "push", "components": "adaptive", "pagerank": "pull", "label_propagation": "pull"
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("algorithm", "direction"), DIRECTIONS.items())
@@ -215,9 +217,9 @@ def test_changes_along_paths_are_pushed_by_default(algorithm, direction):
         (CPU, True, direction), (CPU, False, "pull"), (DeviceFacts("cuda"), True, "pull"),
     ):  # fmt: skip
         schedule = OnyxSchedule(change_driven=driven)
-        assert resolve(schedule, lowered, 4, FACTS, device).direction == expected
+        assert resolve(schedule, lowered, 3, FACTS, device).direction == expected
         for given in ("push", "pull"):
-            assert resolve(replace(schedule, direction=given), lowered, 4, FACTS, device).direction == given
+            assert resolve(replace(schedule, direction=given), lowered, 3, FACTS, device).direction == given
 
 
 # where rows are -------------------------------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ SCHEDULES = [
     ("tigr", {"degree_bound": 1}),
     ("simdx", {"warp_degree": 1, "block_degree": 2}),
     ("scipy", {}),
+    ("onyx", {"direction": "adaptive", "dense_share": 0.3, "rebuild": 2}),
     *([("torch", {})] if importlib.util.find_spec("torch") else []),
 ]
 SUPERSTEPS = 5

@@ -213,13 +213,23 @@ def test_options_of_gpus_are_refused_by_name(option, value, direction):
     assert option in answer.reason
 
 
-def test_a_direction_that_switches_by_itself_is_refused_by_name_on_the_cpu():
-    reason = "direction=adaptive is built for GPUs only; give push or pull"
-    (graph, _), device = problem("pagerank", "grid", 1), Device("cpu", threads=1)
-    engine = new_engine("onyx", {"direction": "adaptive"})
-    assert engine.supports(program("pagerank"), graph, 1, device) == No(reason)
+@pytest.mark.parametrize(
+    ("name", "options", "reason"),
+    [
+        ("belief_propagation", {}, "reads or updates edges that change; give push or pull"),
+        ("pagerank", {"change_driven": False}, "pushes what changed while little does; give change_driven=true"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_a_direction_that_switches_by_itself_is_refused_by_name(kind, name, options, reason):
+    kept, device = "picture" if name == "belief_propagation" else "grid", Device(kind, threads=1)
+    graph, _ = problem(name, kept, 2)
+    engine = new_engine("onyx", {"direction": "adaptive", "dense_share": 0.5, **options})
+    answer = engine.supports(program(name), graph, 2, device)
+    assert isinstance(answer, No)
+    assert reason in answer.reason
     with pytest.raises(EngineFailure, match="adaptive"):  # and no other direction is chosen instead
-        engine.generate(program("pagerank"), graph, 1, device)
+        engine.generate(program(name), graph, 2, device)
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,11 @@ class CpuEngine(Engine):
         """Return the plan for the threads of a device, at most those of Numba."""
         if device.kind != "cpu":
             return No(f"this engine has no {device.kind} code yet")
-        facts = DeviceFacts("cpu", usable_threads(device), cache_bytes=own_cache_bytes())
-        return self.plan(program, graph.facts, features, facts)
+        return self.plan(program, graph.facts, features, self.facts_of(device))
+
+    def facts_of(self, device: Device) -> DeviceFacts:
+        """Return the facts of a device that plans depend on."""
+        return DeviceFacts("cpu", usable_threads(device), cache_bytes=own_cache_bytes())
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return whether the program can run under this schedule on this graph."""

@@ -1,0 +1,125 @@
+"""Onyx on the CPU, ``direction=adaptive``: a push of changes whose accumulators are rebuilt by a pull.
+
+A superstep in which few sources have moved pushes what they send into accumulators that the run keeps. In one in which
+many have moved, owners of vertices gather over all in-edges instead and store the same accumulators (Beamer et al.
+2012, *Direction-optimizing breadth-first search*, for any program that can push changes). The edges of the sources that
+moved are compared with a share of all edges. They are counts, so that runs are reproducible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engines.onyx.cpu_gather import VERTEX
+from engines.onyx.cpu_push import ChangeScatter, ScatterPass, scatter_pass
+from engines.onyx.direction_choice import DirectionChoice
+from harness.api import FoldGroup
+from harness.api.cpu import Kernel, KernelBuilder, PlanDraft, Run, Step, Structure, change_prefix, every_vertex
+from harness.api.directions import Reason
+
+PULL = """
+    @part
+    {loop}
+"""
+
+
+@dataclass(frozen=True)
+class AdaptivePass:
+    """One group of edge reductions that pushes changes, or pulls.
+
+    ``scatter``: the push. ``choice``: the share of the edges; if the sources that moved have at least as many, the
+    group pulls over all edges. It never does if the share is 1.
+    """
+
+    scatter: ScatterPass
+    choice: DirectionChoice
+
+    def bound(self, run: Run) -> Step:
+        """Return the step that pushes or pulls."""
+        return AdaptiveScatter(self, run).changes
+
+
+class AdaptiveScatter(ChangeScatter):
+    """A push of changes in a run, or a pull over all in-edges; chosen before each superstep."""
+
+    def __init__(self, plan: AdaptivePass, run: Run) -> None:
+        assert plan.scatter.edges is not None
+        super().__init__(plan.scatter, plan.scatter.edges, run)
+        self.in_offsets, self.choice = run.store.structure(Structure.IN_OFFSETS), plan.choice
+        self.limit = max(1, int(plan.choice.share * run.rules.graph.num_edges / len(run.sides)))
+
+    def rebuilds(self) -> bool:
+        """Return whether this superstep rebuilds: it is due, or the sources that moved have many edges.
+
+        A pull of the only group leaves no accumulator that is not rebuilt, so that the run may settle after it.
+        """
+        plan, run = self.plan, self.run
+        due, confirming = run.rebuilding(), run.confirming
+        known = run.active_sources.edges.get(plan.name) if plan.known else None
+        edges = run.active_sources.count(plan.name, bounds=self.bounds)[1] if known is None else known
+        many = self.pulls and edges >= self.limit
+        start = due and run.superstep_index < len(run.sides) and not run.narrowed
+        found: tuple[tuple[bool, Reason], ...] = (
+            (start, "start"), (confirming, "confirm"), (many, "many"), (due, "rebuild")
+        )  # fmt: skip
+        reason: Reason = next((name for holds, name in found if holds), "few")
+        made = self.choice.made(run.rules.graph.num_edges if start else edges, reason)
+        if run.choice is None or made.edges > run.choice.edges:  # of several groups, the one with the most edges
+            run.choice = made
+        run.rebuilt |= many and plan.known
+        return due or many
+
+    @property
+    def pulls(self) -> bool:
+        """Whether any superstep pulls."""
+        return self.choice.share < 1
+
+    def everything(self) -> None:
+        """Gather all messages into the accumulators."""
+        if not self.pulls:
+            super().everything()
+            return
+        run, bounds = self.run, self.run.bounds
+        run.taken, run.workers = "pull", run.threads
+        run.call(f"{self.plan.name}_pull", len(bounds) - 1, bounds=bounds)
+        gathered = int(self.in_offsets[bounds[-1]] - self.in_offsets[bounds[0]])
+        run.edges += gathered * len(self.plan.accumulators)
+
+
+# planning -------------------------------------------------------------------------------------------------------------
+def plan_adaptive(draft: PlanDraft, group: FoldGroup, choice: DirectionChoice, prefetched: int) -> None:
+    """Add the kernels and the pass of a group of edge reductions.
+
+    ``choice``: see :class:`AdaptivePass`. ``prefetched``: edges between the one that a pull processes and the one whose
+    source's row is prefetched; 0: none is.
+    """
+    pull = _pull(draft, group, prefetched) if choice.share < 1 else None
+    draft.passes.append(AdaptivePass(scatter_pass(draft, group, pull, counts=True), choice))
+
+
+def _pull(draft: PlanDraft, group: FoldGroup, prefetched: int) -> Kernel:
+    """Build the kernel that gathers the messages of all in-edges into the accumulators, and clears sums of changes."""
+    setting, name = draft.setting, draft.setting.tracking.name(group)
+    signature = [("bounds", "i64"), ("in_offsets", "offsets"), ("in_neighbours", setting.ids)]
+    builder = KernelBuilder(
+        f"{name}_pull", setting.program, setting.layout, PULL.format(loop=every_vertex("v", VERTEX)), signature,
+        feature_aware=setting.feature_aware, dynamic=True,
+    )  # fmt: skip
+    builder.bind("src", "edge", "u")
+    draft.bind_edges(builder, group.edge_stages, "csc")
+    builder.bind("dst", "vertex", "v")
+    if prefetched:
+        builder.prefetch_sources(group.edge_stages, "in_neighbours", prefetched)
+    for stage in group.edge_stages:
+        message, reducer = stage.message, stage.reducer
+        prefix = change_prefix(setting, stage)
+        zero = builder.start_accumulator(f"{stage.into}_zero", message, reducer, "part")
+        total = builder.start_accumulator(f"{stage.into}_total", message, reducer, "vertex")
+        builder.accumulate_in_runs(
+            total, stage.into, message, reducer, start="vertex", block="edge", end="after", at="e",
+            terms=setting.facts.max_in_degree,
+        )  # fmt: skip
+        builder.store(f"vertex_{stage.into}", "v", message, total, "after")
+        if prefix != "vertex_":
+            builder.store(f"{prefix}{stage.into}", "v", message, zero, "after")
+    return builder.finish()

@@ -1,0 +1,164 @@
+"""Onyx's ``direction=adaptive`` on the CPU: pushes while little moves, pulls while much does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engines.onyx.schedule import OnyxSchedule
+from harness.contract import Device, No, Yes
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from tests.emulation.test_adaptive import network
+from tests.engines.problems import new_engine, prepared, program
+from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named
+from tests.engines.test_change_driven import GRAPHS, ROUNDING, distances
+
+SHARES = (0.0, 0.05, 0.3, 0.8, 1.0)
+NAMES = ("bfs", "sssp", "components", "kcore", "pagerank", "label_propagation", "hits")
+TODAY = (("kcore", 1, 0.3),)
+ROWS = [
+    (name, features, share)
+    for name in NAMES
+    for features in ((1,) if name in ("components", "kcore") else (1, 3, 8, 40))
+    for share in SHARES
+]
+
+
+def engine_of(program, graph, features, share, threads=2, **options):
+    return prepared(
+        "onyx", {"direction": "adaptive", "dense_share": share, **options}, program, graph, features, threads
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "share"),
+    [pytest.param(*row, marks=() if row in TODAY else (pytest.mark.full,)) for row in ROWS],
+)
+def test_answers_of_whole_runs(name, features, share):
+    algorithm, program, graph = network(name)
+    inputs = algorithm.inputs(graph, features)
+    engine, run = engine_of(program, graph, features, share), ReferenceRun(program, graph, features)
+    for _ in range(2):
+        for one in (engine, run):
+            one.reset(inputs)
+            statistics = one.run(program.max_supersteps)
+        wanted = {result: run.values(result) for result in program.outputs}
+        found = compare(program, {result: engine.values(result) for result in program.outputs}, wanted)
+        assert found.ok, found.detail
+    engine.reset(inputs)
+    statistics = engine.run(program.max_supersteps)
+    for step in statistics.supersteps:
+        assert step.choice is not None
+        edges = int(share * graph.num_edges)
+        pulls = step.choice.reason in ("start", "rebuild", "confirm") or step.choice.edges >= max(1, edges)
+        assert step.direction == ("pull" if pulls and share < 1 else "push")
+        assert (step.choice.share, step.choice.by, step.choice.push_s) == (share, "given", None)
+    assert (statistics.supersteps[0].choice.reason == "start") == (name not in ("bfs", "sssp"))
+    engine.close()
+
+
+@pytest.mark.parametrize("share", [0.3, pytest.param(0.0, marks=pytest.mark.full), 1.0])
+def test_supersteps_pull_from_the_share_of_the_edges_that_is_given(share):
+    """A superstep pushes the edges of the sources that moved before it, or pulls all edges."""
+    algorithm, program, graph = network("bfs")
+    engine, run = engine_of(program, graph, 1, share), ReferenceRun(program, graph, 1)
+    for one in (engine, run):
+        one.reset(algorithm.inputs(graph, 1))
+    levels, degrees, (output,) = [], graph.out_degrees, program.outputs
+    for _ in range(5):
+        before = run.values(output)[:, 0].copy()
+        run.run(1)
+        levels.append(int(degrees[run.values(output)[:, 0] != before].sum()))
+    steps = engine.run(5).supersteps
+    assert len(steps) > 3
+    for moved, step in zip(levels, steps[1:], strict=False):
+        pulls = share < 1 and moved >= max(1, int(share * graph.num_edges))
+        assert (step.direction, step.edges) == (("pull", graph.num_edges) if pulls else ("push", moved))
+        assert (step.choice.reason, step.choice.edges) == ("many" if pulls else "few", moved)
+    assert engine.resolved_options()["dense_share"] == share
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "features"),
+    [
+        ("kcore", 1),
+        *(
+            pytest.param(name, features, marks=pytest.mark.full)
+            for name in ("bfs", "sssp", "components", "pagerank", "label_propagation", "manifold_ranking", "hits")
+            for features in ((1,) if name == "components" else (1, 4, 33))
+        ),
+    ],
+)
+def test_equals_full_after_every_superstep(algorithm, features):
+    """Kept accumulators that are rebuilt by no more than pulls have the values of full propagation."""
+    for name in GRAPHS[algorithm]:
+        options = {"direction": "adaptive", "dense_share": 0.2, "rebuild": 0}
+        for number, distance in enumerate(distances(("onyx", options), algorithm, name, features, 2)):
+            for output, off in distance.items():
+                assert off <= ROUNDING[algorithm], f"{name}, {output} after superstep {number}"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_every_program_with_a_form_that_pushes_changes(name):
+    """Every program that a push of changes runs is run, or refused because edges change."""
+    chosen, graph, device = program_named(name), graph_for(name), Device(threads=2)
+    pushed = new_engine("onyx", {"direction": "push", "change_driven": True}).supports(chosen, graph, 3, device)
+    options = {"direction": "adaptive", "dense_share": 0.3}
+    answer = new_engine("onyx", options).supports(chosen, graph, 3, device)
+    if isinstance(answer, No):
+        assert isinstance(pushed, No) or "edges that change" in answer.reason
+        return
+    assert isinstance(pushed, Yes)
+    engine, run = prepared("onyx", options, chosen, graph, 3, 2), ReferenceRun(chosen, graph, 3)
+    inputs = inputs_for(chosen, graph, 3, 1)
+    for one in (engine, run):
+        one.reset(inputs)
+    for _ in range(4):
+        engine.run(1)
+        run.run(1)
+        found = compare(
+            chosen, {output: engine.values(output) for output in chosen.outputs},
+            {output: run.values(output) for output in chosen.outputs},
+        )  # fmt: skip
+        assert found.ok, found.detail
+    engine.close()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["sssp", "components"])
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_a_warm_run_sends_from_a_few_vertices_or_pulls(name, share):
+    algorithm, program, graph = network(name)
+    inputs = algorithm.inputs(graph, 1)
+    engine = engine_of(program, graph, 1, share)
+    engine.reset(inputs)
+    engine.run(program.max_supersteps)
+    (output,) = program.outputs
+    settled = engine.values(output).copy()
+    engine.reset(inputs, {output: settled})
+    few = np.zeros(graph.num_vertices, np.bool_)
+    few[:3] = True
+    engine.narrow(few, few)
+    assert engine.run(program.max_supersteps).settled
+    np.testing.assert_array_equal(engine.values(output), settled)
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "options", "direction"),
+    [
+        ("bfs", 1, {}, "push"), ("sssp", 4, {}, "adaptive"), ("components", 1, {}, "adaptive"),
+        ("kcore", 1, {}, "adaptive"), ("pagerank", 8, {}, "pull"), ("sssp", 4, {"dense_share": 0.5}, "push"),
+        ("kcore", 1, {"edges": "mapped"}, "pull"), ("components", 1, {"change_driven": False}, "pull"),
+    ],
+)  # fmt: skip
+def test_the_default_direction_of_a_graph_of_many_edges(name, features, options, direction):
+    from engines.onyx.resolve import resolve
+    from harness.api import DeviceFacts, GraphFacts
+    from harness.lowering.setting import LoweredProgram
+
+    graph, lowered = GraphFacts(1 << 16, 1 << 20, 99), LoweredProgram.of(program(name)).program
+    found = resolve(OnyxSchedule(**options), lowered, features, graph, DeviceFacts("cpu"))
+    assert found.direction == direction
+    assert found.share_by == ("fitted" if direction == "adaptive" else None)
