@@ -69,6 +69,7 @@ OTHERS = {  # a preset: its device, and its number of cells with all engines ins
     "originals": ("cuda", 16),
     "memory_counters": ("cuda", 27),
     "onyx_warm": ("cpu", 10),
+    "adaptive_shares": ("cpu", 84),
     "cpu_features": ("cpu", 10),
     "cpu_peers": ("cpu", 80),
     "default_choice": ("cpu", 300),
