@@ -103,7 +103,7 @@ class OnyxCudaEngine(CudaEngine):
 
     # descriptions -----------------------------------------------------------------------------------------------------
     def explain(self) -> str:
-        """Explain the engine, its choice of directions, which work a persistent kernel combines, and what pulls skip."""
+        """Explain the engine, its choice of directions, the steps of a persistent kernel, and what pulls skip."""
         combined, lines = self.planned.combined, []
         if combined is not None:
             names = [launch.kernel.name for launch in (*combined.steps, *combined.measuring.launches)]

@@ -26,8 +26,8 @@ from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.ranges import Over
 from harness.lowering.cuda.run_extension import RunExtension
 from tests.engines.cuda_modules import problem
-from tests.engines.programs import edges_and_loops, traced
 from tests.engines.problems import program
+from tests.engines.programs import edges_and_loops, traced
 
 WAYS = {
     "pull edges": {"balance": "edge"},

@@ -397,7 +397,6 @@ def test_caveats_are_counted_among_the_times_of_right_answers():
     assert [note.partition(":")[0] for note in notes if " times are " in note] == ["1 of 2 times are busy"]
 
 
-
 @pytest.mark.parametrize(("cells", "left"), [(1, 1), (6, 2), (40, 2)])
 def test_charts_of_many_cells_take_the_place_of_more_comparisons(cells, left, monkeypatch):
     """A comparison takes 2 kB and each of its cells 3; the first one is drawn in any case."""

@@ -54,8 +54,8 @@ class Run:
 
     ``call``: runs a kernel, by name, over parts. ``edges``: edges visited in this
     superstep. ``moved``: sources found moved in it. ``taken``: its direction. ``choice``: the reason, if it was chosen.
-    ``counts_movement``: the next superstep counts all vertices that move by more than the tolerance, so that movement in
-    the norm *max* need not be measured as well.
+    ``counts_movement``: the next superstep counts all vertices that move by more than the tolerance, so that movement
+    in the norm *max* need not be measured as well.
     """
 
     def __init__(self, rules: RunRules, store: GraphStore, memory: Memory, call: Calls) -> None:
