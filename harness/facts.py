@@ -51,8 +51,8 @@ class GraphFacts:
     ``num_edges`` counts stored (directed) edges. ``max_in_degree`` is 0 for a graph without edges. ``bipartite``: the
     numbers of vertices of both sides; None if the graph is not bipartite. ``paired``: every edge has a reverse edge.
     ``self_loops``: some edge leads from a vertex to itself. ``one_way``: the graph is bipartite, and every edge leads
-    from its left to its right side. ``spans``: of sampled edges; a property of the numbering, by which graphs are not
-    compared.
+    from its left to its right side. ``spans``: of sampled edges. ``differences``: the number of sampled edges, and of
+    distinct differences of their destination and source. Both depend on the numbering, by which graphs are not compared.
     """
 
     num_vertices: int
@@ -65,6 +65,7 @@ class GraphFacts:
     self_loops: bool = False
     one_way: bool = False
     spans: Spans = field(default=Spans(), compare=False)
+    differences: tuple[int, int] = field(default=(0, 0), compare=False)
 
     @property
     def average_degree(self) -> float:

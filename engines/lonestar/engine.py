@@ -19,3 +19,7 @@ class LonestarEngine(PerDevice):
     def __init__(self, schedule: LonestarSchedule) -> None:
         super().__init__(schedule)
         self.tunes = schedule.order == "auto"  # it measures a device that it does not know yet
+
+    def class_for(self, kind: str) -> str:
+        """Return the engine class for a kind of device; with ``tune``, that of an engine that times a few orders."""
+        return "engines.lonestar.trial:TrialEngine" if self.schedule.tune else super().class_for(kind)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,18 @@ from typing import Any
 from engines.lonestar.problem_facts import ProblemFacts
 
 MODEL = Path(__file__).with_name("model.json")
-# Preparation over sorting as many numbers as edges: medians of nine graphs on one thread of an AMD EPYC. The model file
-# has those of its own device.
-PREPARATION = {
-    "el": 0.6, "nl": 0.03, "hybrid": 0.6, "owner": 0.6, "wavefront": 1.4, "agm_e": 11.0, "agm_n": 11.0, "sgm": 11.0,
-    "diag": 2.5, "blkdiag": 5.2, "levels": 20.0, "grid": 4.4, "hogwild": 0.6,
+# Seconds of the preparation are a weighted sum of what :func:`work` returns. These weights are those of thirteen graphs
+# on one thread of an AMD EPYC, rounded, for devices that the model file lacks.
+PREPARATION: Mapping[str, tuple[float, ...]] = {
+    "el": (3e-4, 0.2, 0, 0, 0), "nl": (2e-4, 0, 0, 0, 0), "hybrid": (5e-4, 0.2, 0, 0, 0),
+    "owner": (5e-4, 0.2, 0, 0, 0), "wavefront": (4e-4, 0.4, 0, 0, 0), "agm_e": (6e-5, 0.4, 0.4, 0.014, 0),
+    "agm_n": (0, 0.5, 0.35, 0.015, 0), "sgm": (7e-5, 0.9, 0.4, 0.008, 0), "diag": (1e-4, 0.45, 0.08, 0, 0),
+    "blkdiag": (0, 0.9, 0.16, 0, 0), "levels": (1e-4, 4.7, 0.12, 0, 4.5e-6), "grid": (7e-5, 1.1, 0.11, 0, 0),
+    "hogwild": (3e-4, 0.2, 0, 0, 0),
 }  # fmt: skip
+
+
+TRIED, WITHIN = 3, 3.0  # orders of a trial, and times of the smallest estimate
 
 
 @dataclass(frozen=True)
@@ -41,9 +47,14 @@ class Estimate:
     factor: float = 1.0
 
     @property
+    def share(self) -> float:
+        """Seconds of the preparation for each superstep of a run."""
+        return self.preparation / self.epochs
+
+    @property
     def cost(self) -> float:
         """Seconds by which schedules are compared."""
-        return self.superstep * self.factor + self.preparation / self.epochs
+        return self.superstep * self.factor + self.share
 
 
 def analytic(order: str, problem: ProblemFacts, figures: Mapping[str, float]) -> Estimate:
@@ -60,8 +71,27 @@ def analytic(order: str, problem: ProblemFacts, figures: Mapping[str, float]) ->
         "barriers": barriers(order, problem) * figures["barrier"],
     }
     slowest = max(bounds, key=lambda name: bounds[name])
-    preparation = PREPARATION[order] * problem.edges * figures["sort"]
+    preparation = weighted(PREPARATION[order], problem, figures)
     return Estimate(bounds[slowest], preparation, problem.epochs, slowest)
+
+
+def work(problem: ProblemFacts, figures: Mapping[str, float]) -> tuple[float, ...]:
+    """Return what the seconds of preparing an order are a weighted sum of.
+
+    1; the time of sorting a number, for each edge, for each edge and doubling of the largest degree (as runs that a
+    sort merges grow with it), and for each squared degree of rows (first-fit matchings); the largest degree, as the
+    number of levels grows with it.
+    """
+    sort = figures["sort"]
+    return (
+        1.0, problem.edges * sort, problem.edges * sort * math.log2(1 + problem.degree), problem.row_squares * sort,
+        problem.degree,
+    )  # fmt: skip
+
+
+def weighted(weights: Sequence[float], problem: ProblemFacts, figures: Mapping[str, float]) -> float:
+    """Return the seconds of a preparation from the weights of :func:`work`."""
+    return sum(weight * one for weight, one in zip(weights, work(problem, figures), strict=True))
 
 
 def barriers(order: str, problem: ProblemFacts) -> float:
@@ -83,10 +113,9 @@ def barriers(order: str, problem: ProblemFacts) -> float:
 
 
 # the trained part -----------------------------------------------------------------------------------------------------
-# The logarithm of the factor is linear in the average degree, the share of the largest degree, k, and the bytes of all
-# rows over those of the cache. With each of nine graphs left out in turn (two k, one thread), chosen orders took 1.06
-# times the best ones; with numbers of edges, rows and columns, squared shares of both sides and the tail of the
-# degrees as well, 1.13: these tell nine graphs apart rather than explain them.
+# The logarithm of the factor is linear in the average degree, the share of the largest degree, k, and how many times
+# the bytes of all rows exceed the nearest cache: rows that fit it are not read from farther away. With each of thirteen
+# graphs left out in turn, more numbers of a graph gave no smaller regret.
 REGRESSORS = 4
 
 
@@ -95,14 +124,14 @@ def regressors(problem: ProblemFacts, figures: Mapping[str, float]) -> list[floa
     vertices = problem.rows + problem.columns
     return [
         math.log(problem.edges / vertices), math.log(problem.degree / problem.edges), math.log(problem.features),
-        math.log(4 * problem.features * vertices / max(1.0, figures["cache"])),
+        max(0.0, math.log(4 * problem.features * vertices / max(1.0, figures["near_cache"]))),
     ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Model:
     """``devices``: names of those that it was trained on. ``orders``: of each, mean and scale of the regressors, the
-    weights of the scaled ones, the constant, and the preparation over sorting.
+    weights of the scaled ones, the constant, and the weights of the preparation.
     """
 
     devices: tuple[str, ...] = ()
@@ -126,7 +155,7 @@ class Model:
         found = regressors(problem, figures)
         scaled = [(x - mean) / scale for x, mean, scale in zip(found, fitted["mean"], fitted["scale"], strict=True)]
         log = fitted["constant"] + sum(x * weight for x, weight in zip(scaled, fitted["weights"], strict=True))
-        preparation = fitted["preparation"] * problem.edges * figures["sort"]
+        preparation = weighted(fitted["preparation"], problem, figures)
         return Estimate(estimate.superstep, preparation, estimate.epochs, estimate.bound, math.exp(log))
 
 
@@ -144,6 +173,15 @@ def estimates(
     if model.knows(device):
         found = {order: model.trained(order, one, problem, figures) for order, one in found.items()}
     return dict(sorted(found.items(), key=lambda item: item[1].cost))
+
+
+def to_try(costs: Iterable[tuple[str, float]]) -> list[str]:
+    """Return the orders that a trial times: the first few, none far costlier than the first.
+
+    ``costs``: seconds by order, the cheapest first.
+    """
+    ranked = list(costs)[:TRIED]
+    return [order for order, cost in ranked if cost <= WITHIN * ranked[0][1]]
 
 
 def table(found: Mapping[str, Estimate], device: str, *, trained: bool) -> str:

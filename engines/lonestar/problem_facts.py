@@ -18,7 +18,7 @@ class ProblemFacts:
     ``column_degree``: the largest of a column. ``row_share``, ``column_share``: the sum of squared shares of the edges,
     which is the chance that two edges have a vertex of the side in common. ``tail``: the degree that 1 % of the
     vertices exceed, over the mean. ``subgraph_degrees``: the sum of the largest degrees of blocks of columns (SGM).
-    ``diagonals``, ``block_diagonals``: how many are not empty if edges are spread evenly.
+    ``diagonals``, ``block_diagonals``: how many are not empty, by sampled edges.
     """
 
     edges: float
@@ -43,13 +43,19 @@ class ProblemFacts:
         every = graph.num_vertices, graph.num_vertices
         left, right = graph.bipartite if graph.bipartite and graph.one_way else every
         edges = max(1, graph.num_edges)
+        diagonals = _diagonals(edges, left + right - 1, graph.differences)
+        block_diagonals = _met(edges, max(1, left // blocks[0] + right // blocks[1] - 1))
         return cls(
             edges, sum(n for _, n in rows) or 1, sum(n for _, n in columns) or 1,
             max(graph.out_degrees.largest, graph.in_degrees.largest, 1), max(1, graph.in_degrees.largest),
             _share(rows), _share(columns), _tail(both), sum(_largest_of_blocks(columns, nodes)),
-            _met(edges, left + right - 1), _met(edges, max(1, left // blocks[0] + right // blocks[1] - 1)), features,
-            max(1, epochs),
+            diagonals, min(block_diagonals, 2 * diagonals), features, max(1, epochs),
         )  # fmt: skip
+
+    @property
+    def row_squares(self) -> float:
+        """The sum of squared degrees of rows."""
+        return self.row_share * self.edges**2
 
     def named(self) -> dict[str, float]:
         """Return the facts by name."""
@@ -86,6 +92,24 @@ def _largest_of_blocks(counts: Counts, nodes: int) -> Iterator[int]:
             yield degree
 
 
-def _met(edges: int, places: int) -> float:
+def _met(edges: int, places: float) -> float:
     """Return how many of ``places`` have one of ``edges`` that are spread evenly, on average."""
     return places * -math.expm1(-edges / max(1, places))
+
+
+def _diagonals(edges: int, places: int, sampled: tuple[int, int]) -> float:
+    """Return how many of ``places`` diagonals have an edge, by the diagonals of a sample of edges.
+
+    ``sampled``: the edges, and their diagonals. A sample that repeats diagonals has edges on few of all places; edges
+    are spread evenly among these.
+    """
+    count, found = sampled
+    if 0 < count >= edges:
+        return found
+    low, high = float(found), float(places)
+    if not count or found >= _met(count, places):
+        return _met(edges, places)
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if _met(count, middle) < found else (low, middle)
+    return _met(edges, high)

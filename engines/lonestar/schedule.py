@@ -51,7 +51,9 @@ class LonestarSchedule:
 
     *auto* takes the order of the smallest estimated time of a superstep, with the preparation divided among the
     supersteps (:mod:`.predict`). It takes a lossy order only for programs that accept one. The record has the
-    ``estimates`` and their ``basis``, which cannot be set.
+    ``estimates`` and their ``basis``, which cannot be set. With ``tune``, the first reset times supersteps of the three
+    best-estimated orders and takes the fastest (:mod:`.trial`); after ``tune_s`` seconds it tries no further one. The
+    record has the seconds ``tried`` and those of the whole trial, ``trial_s``.
 
     On a GPU, ``barrier`` is the end of a launch or a barrier of all resident blocks (*grid*). By default, batches that
     fill the GPU have a launch each, those of a few blocks share one with barriers, and those of one block run in it.
@@ -99,12 +101,27 @@ class LonestarSchedule:
     basis: tuple[tuple[str, float], ...] | None = option(
         None, "set by auto: figures of the device and of the graph that the estimates come from"
     )
+    tune: bool | None = option(
+        None, "with order=auto: time the three orders of the smallest estimates at the first reset (null: false)"
+    )
+    tune_s: float | None = option(None, "seconds after which tune tries no further order (null: 10)", within="(0, inf)")
+    tried: tuple[tuple[str, float], ...] | None = option(
+        None, "set by tune: measured seconds of a superstep with its share of the preparation, by order"
+    )
+    trial_s: float | None = option(None, "set by tune: seconds of the trial, with the preparation of all orders")
     batch: int = option(256, "consecutive edges that a thread of hogwild takes", within="[1, inf)")
 
     def __post_init__(self) -> None:
         for name in ("estimates", "basis"):
             if not isinstance(getattr(self, name), tuple | None):
                 raise ScheduleError(f"schedule option {name} is set by order=auto; leave it unset")
+        for name in ("tried", "trial_s"):
+            if getattr(self, name) is not None:
+                raise ScheduleError(f"schedule option {name} is set by tune=true; leave it unset")
+        if self.tune and self.order != "auto":
+            raise ScheduleError(f"tune=true chooses among orders by timing them; omit it, or order={self.order}")
+        if self.tune_s is not None and not self.tune:
+            raise ScheduleError("schedule option tune_s has no meaning without tune=true; leave it unset")
 
     @property
     def ordered_by_batches(self) -> bool:

@@ -22,19 +22,21 @@ import math
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.optimize import nnls
 
-from engines.lonestar.predict import MODEL, Model, analytic, estimates, regressors
+from engines.lonestar.predict import MODEL, Model, analytic, estimates, regressors, to_try, work
 from engines.lonestar.problem_facts import ProblemFacts
 
 RIDGE = 3.0  # penalty of squared weights of scaled regressors, in squared logarithms
 PREPARED = ("transform",)  # the phases of ordering edges
 LONG_RUN = 100  # supersteps
+SHORTEST_S = 1e-5  # of a preparation: shorter ones count as this
 
 
 @dataclass(frozen=True)
@@ -148,16 +150,35 @@ def _line(order: str, measured: Sequence[Case]) -> dict[str, Any]:
     scale[scale < 1e-9] = 1.0
     scaled = (x - mean) / scale
     weights = np.linalg.solve(scaled.T @ scaled + RIDGE * np.eye(x.shape[1]), scaled.T @ (y - y.mean()))
-    sorts = [case.preparations[order] / (case.problem.edges * case.figures["sort"]) for case in own]
     return {
         "mean": mean.round(6).tolist(), "scale": scale.round(6).tolist(), "weights": weights.round(6).tolist(),
-        "constant": round(float(y.mean()), 6), "preparation": round(statistics.median(sorts), 4),
+        "constant": round(float(y.mean()), 6), "preparation": _preparation(order, own),
     }  # fmt: skip
+
+
+def _preparation(order: str, own: Sequence[Case]) -> list[float]:
+    """Return the weights of :func:`.predict.work`, none below 0, of least squares of relative errors."""
+    seconds = np.array([max(case.preparations[order], SHORTEST_S) for case in own])
+    parts = np.array([work(case.problem, case.figures) for case in own]) / seconds[:, None]
+    scale = parts.max(axis=0)
+    weights, _ = nnls(parts / scale, np.ones(len(own)))
+    return [float(f"{weight:.3g}") for weight in weights / scale]
 
 
 def choose(case: Case, model: Model) -> str:
     """Return the order that a model chooses among the measured ones."""
     return next(iter(estimates(case.supersteps, case.problem, case.figures, model, case.device)))
+
+
+def tuned(case: Case, model: Model) -> tuple[str, float]:
+    """Return the order that ``tune=true`` takes among the measured ones, and the seconds of the trial.
+
+    These are the preparations of the orders that it tries, and two supersteps of each.
+    """
+    found = estimates(case.supersteps, case.problem, case.figures, model, case.device)
+    orders = to_try((order, one.cost) for order, one in found.items())
+    best = min(orders, key=lambda order: case.supersteps[order] + found[order].share)
+    return best, sum(case.preparations[order] + 2 * case.supersteps[order] for order in orders)
 
 
 def regret(case: Case, order: str) -> float:
@@ -176,13 +197,21 @@ def summary(title: str, values: Sequence[float]) -> str:
     return f"{counted}, geometric mean {mean:.3f}, at most 1.10 in {within:.0%}, worst {max(values):.2f}"
 
 
-def without(measured: Sequence[Case], attribute: Any) -> list[tuple[Case, str]]:
-    """Return each case with the order chosen by a model of the cases with another value of an attribute."""
-    found = []
-    for case in measured:
-        rest = [other for other in measured if attribute(other) != attribute(case)]
-        found.append((case, choose(case, fitted(rest) if rest else Model())))
-    return found
+def without(measured: Sequence[Case], attribute: Callable[[Case], str]) -> list[tuple[Case, Model]]:
+    """Return each case with a model of the cases with another value of an attribute; an empty one without any."""
+    models = {}
+    for value in dict.fromkeys(map(attribute, measured)):
+        rest = [other for other in measured if attribute(other) != value]
+        models[value] = fitted(rest) if rest else Model()
+    return [(case, models[attribute(case)]) for case in measured]
+
+
+def summary_of_trials(title: str, found: Sequence[tuple[Case, Model]]) -> str:
+    """Return a line about the regrets of ``tune=true``, and the seconds of trials over those of the best runs."""
+    trials = [(case, *tuned(case, model)) for case, model in found]
+    shares = [seconds / (case.problem.epochs * case.cost(case.best)) for case, _, seconds in trials]
+    line = summary(title, [regret(case, order) for case, order, _ in trials])
+    return f"{line}; the trial takes {statistics.median(shares):.2f} times the best run (median)"
 
 
 def report(measured: Sequence[Case], *, held_out: Sequence[str]) -> tuple[str, Model]:
@@ -193,12 +222,13 @@ def report(measured: Sequence[Case], *, held_out: Sequence[str]) -> tuple[str, M
     held = [case for case in measured if case not in training]
     model = fitted(training)
     lines = [f"{training[0].kind}: {', '.join(model.devices)}"]
-    by_graph = without(training, lambda case: case.graph)
-    for case, order in by_graph:
+    by_graph, by_device = without(training, lambda case: case.graph), without(training, lambda case: case.device)
+    for case, left in by_graph:
+        order = choose(case, left)
         lines.append(f"  {case.label}: {order}, best {case.best}, regret {regret(case, order):.2f}")
-    lines.append(summary("each graph left out", [regret(c, order) for c, order in by_graph]))
-    by_device = without(training, lambda case: case.device)
-    lines.append(summary("each device left out", [regret(case, order) for case, order in by_device]))
+    for title, found in (("each graph left out", by_graph), ("each device left out", by_device)):
+        lines.append(summary(title, [regret(case, choose(case, left)) for case, left in found]))
+        lines.append(summary_of_trials(f"{title}, tuned", found))
     for case in held:
         order = choose(case, model)
         lines.append(f"  held out: {case.label}: {order}, best {case.best}, regret {regret(case, order):.2f}")

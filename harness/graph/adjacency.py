@@ -7,6 +7,7 @@ time and allocate nothing but their result.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,16 +65,27 @@ class Adjacency:
     @property
     def spans(self) -> Spans:
         """The distances between the ends of edges, of all or of evenly spaced runs of a long array."""
+        counts: Counter[int] = Counter()
+        for differences in self._sampled():
+            counts.update(np.frexp(np.abs(differences))[1].tolist())  # the bit lengths
+        return Spans(tuple(sorted(counts.items())))
+
+    @property
+    def differences(self) -> tuple[int, int]:
+        """The number of the edges that :attr:`spans` takes, and of distinct differences of their ends."""
+        sampled = np.concatenate([np.zeros(0, np.int64), *self._sampled()])
+        return sampled.size, np.unique(sampled).size
+
+    def _sampled(self) -> Iterator[NDArray[np.int64]]:
+        """Yield neighbour - row of the edges of evenly spaced runs, or of all edges of a short array."""
         size = self.neighbours.size
         firsts = np.linspace(0, max(0, size - RUN_OF_EDGES), SAMPLED_RUNS, dtype=np.int64)
         runs = [(0, size)] if size <= SAMPLED_RUNS * RUN_OF_EDGES else [(int(e), int(e) + RUN_OF_EDGES) for e in firsts]
-        counts: Counter[int] = Counter()
         for first, last in runs:
             rows = np.searchsorted(self.offsets, np.arange(first, last), side="right") - 1
-            distances = np.abs(self.neighbours[first:last].astype(np.int64) - rows)
+            found = self.neighbours[first:last].astype(np.int64) - rows
             release_pages(self.neighbours[first:last])
-            counts.update(np.frexp(distances)[1].tolist())  # the bit lengths
-        return Spans(tuple(sorted(counts.items())))
+            yield found
 
     @property
     def row_of_edge(self) -> Array:

@@ -175,6 +175,7 @@ class Graph:
         return GraphFacts(
             self.num_vertices, self.num_edges, in_degrees.largest, in_degrees, out_degrees, self.bipartite,
             self.has_reverse_edges, self.has_self_loops, self._leads_right, self.csr.spans,
+            self.csr.differences,
         )  # fmt: skip
 
     @property

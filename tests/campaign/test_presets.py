@@ -78,7 +78,7 @@ OTHERS = {  # a preset: its device, and its number of cells with all engines ins
     "sgd_schedules": ("cpu", 36),
     "sgd_hybrid": ("cpu", 12),
     "sgd_atomics": ("cpu", 1),
-    "sgd_predictor": ("cpu", 234),
+    "sgd_predictor": ("cpu", 338),
     "sgd_table_2": ("cpu", 3),
     "sgd_quality": ("cpu", 4),
     "sgd_peers": ("cpu", 10),

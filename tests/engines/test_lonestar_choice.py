@@ -31,8 +31,8 @@ from tests.language.test_edge_steps import stepping
 
 ALGORITHM = SGDMatrixFactorisation(epochs=3)
 FIGURES_MADE = {
-    "step": 1e-8, "feature": 5e-10, "lock": 5e-9, "barrier": 1e-6, "bandwidth": 1e10, "cache": 3e7, "sort": 1e-8,
-    "same_atomics": 1e8, "same_locks": 1e7, "parallel": 2.0,
+    "step": 1e-8, "feature": 5e-10, "lock": 5e-9, "barrier": 1e-6, "bandwidth": 1e10, "cache": 3e7, "near_cache": 1e6,
+    "sort": 1e-8, "same_atomics": 1e8, "same_locks": 1e7, "parallel": 2.0,
 }  # fmt: skip
 AUTO = LonestarSchedule(order="auto")
 NOTHING = [0.0] * predict.REGRESSORS
@@ -61,7 +61,7 @@ def test_facts_are_those_of_the_edges():
     assert found.column_share == pytest.approx(((into / 2500) ** 2).sum())
     falling = np.sort(into)[::-1]
     assert found.subgraph_degrees == falling[::16].sum()
-    assert found.diagonals <= 199
+    assert found.diagonals == len(np.unique(graph.csr.neighbours.astype(int) - graph.csr.row_of_edge))
     empty = SGDMatrixFactorisation().prepare_graph(random_ratings(users=2, items=2, num_ratings=0))
     assert all(math.isfinite(value) for value in facts(empty).named().values())
 
@@ -107,7 +107,8 @@ def test_what_bounds_an_order_is_its_barriers_its_locks_and_the_rows_that_caches
     for cache, outside in ((0.0, 1.0), (rows / 4, 0.75), (rows, 0.0), (2 * rows, 0.0)):
         assert bound(bandwidth=10.0, cache=cache) == ("memory", 1000 * (12 + 4 * 64 * outside) / 10)
     estimate = analytic(order, NUMBERS, {**free, "sort": 2.0, "barrier": 1.0})
-    assert estimate.preparation == predict.PREPARATION[order] * 1000 * 2.0
+    weights, work = predict.PREPARATION[order], (1, 1000 * 2.0, 2000 * math.log2(91), 0.1 * 1000**2 * 2.0, 90.0)
+    assert estimate.preparation == pytest.approx(np.dot(weights, work))
     assert estimate.cost == estimate.superstep + estimate.preparation / 4
     assert replace(estimate, factor=3.0).cost == 3 * estimate.superstep + estimate.preparation / 4
     assert bound(replace(NUMBERS, subgraph_degrees=7.0), barrier=1.0)[1] == {
@@ -116,16 +117,19 @@ def test_what_bounds_an_order_is_its_barriers_its_locks_and_the_rows_that_caches
 
 
 def test_a_trained_part_is_linear_in_logarithms_and_has_its_own_preparation():
-    figures = {**FIGURES_MADE, "cache": 400.0, "sort": 2.0}
+    figures = {**FIGURES_MADE, "near_cache": 400.0, "sort": 2.0}
+    assert predict.regressors(NUMBERS, {**figures, "near_cache": 4 * 16 * 50.0})[-1] == 0
+    assert predict.regressors(NUMBERS, {**figures, "near_cache": 1e9})[-1] == 0
     found = predict.regressors(NUMBERS, figures)
     assert found == pytest.approx([math.log(x) for x in (1000 / 50, 90 / 1000, 16, 4 * 16 * 50 / 400)])
     line = {"mean": [1.0, 2.0, 0.0, 0.0], "scale": [2.0, 1.0, 1.0, 4.0], "weights": [0.5, 0.1, 0.2, 0.3],
-            "constant": 0.25, "preparation": 0.125}  # fmt: skip
+            "constant": 0.25, "preparation": [0.5, 0.125, 0.0, 0.0, 0.01]}  # fmt: skip
     plain = analytic("nl", NUMBERS, figures)
     trained = Model(("made",), {"nl": line}).trained("nl", plain, NUMBERS, figures)
     log = 0.25 + 0.5 * (found[0] - 1) / 2 + 0.1 * (found[1] - 2) + 0.2 * found[2] + 0.3 * found[3] / 4
     assert trained.factor == pytest.approx(math.exp(log))
-    assert (trained.superstep, trained.bound, trained.preparation) == (plain.superstep, plain.bound, 0.125 * 1000 * 2)
+    assert (trained.superstep, trained.bound) == (plain.superstep, plain.bound)
+    assert trained.preparation == pytest.approx(0.5 + 0.125 * 1000 * 2 + 0.01 * 90)
     assert Model(("made",), {"el": line}).trained("nl", plain, NUMBERS, figures) == plain
 
 
@@ -134,7 +138,14 @@ def test_the_facts_of_a_problem_have_the_blocks_and_the_supersteps_of_the_schedu
     wide = choice.problem_of(program, replace(AUTO, block_rows=12, block_columns=2, nodes=16), graph, 16)
     blocks = 120 // 12 + 80 // 2 - 1
     assert wide.block_diagonals == pytest.approx(blocks * (1 - math.exp(-2500 / blocks)))
-    assert wide.diagonals == pytest.approx(199 * (1 - math.exp(-2500 / 199)))
+    assert wide.diagonals == facts(rated()).diagonals
+    unknown = choice.problem_of(program, AUTO, replace(graph, differences=(0, 0)), 16)
+    assert unknown.diagonals == pytest.approx(199 * (1 - math.exp(-2500 / 199)))
+    few = choice.problem_of(program, AUTO, replace(graph, num_edges=10**6, differences=(2500, 4)), 16)
+    assert few.diagonals == pytest.approx(4, rel=1e-3)  # as on a grid of roads, of which each diagonal is met again
+    assert few.block_diagonals == pytest.approx(8, rel=1e-3)
+    half = choice.problem_of(program, AUTO, replace(graph, num_edges=10**6, differences=(100, 63)), 16)
+    assert half.diagonals == pytest.approx(100, rel=0.02)  # 100 edges on 100 places meet 63.2 of them
     assert (wide.epochs, wide.features, wide.subgraph_degrees) == (3, 16, facts(rated()).subgraph_degrees)
     shown = choice.explained(program, AUTO, graph, 16, device())
     assert "analytic only, as no model was trained on it" in shown
@@ -154,7 +165,7 @@ def test_the_trained_part_is_used_on_its_devices_only():
         "scale": [1.0] * len(NOTHING),
         "weights": NOTHING,
         "constant": math.log(4.0),
-        "preparation": 0.0,
+        "preparation": [0.0] * 5,
     }
     model = Model(("made",), {"nl": line})
     found = predict.estimates(["nl", "grid"], problem, FIGURES_MADE, model, "made")
