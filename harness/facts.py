@@ -52,7 +52,7 @@ class GraphFacts:
     numbers of vertices of both sides; None if the graph is not bipartite. ``paired``: every edge has a reverse edge.
     ``self_loops``: some edge leads from a vertex to itself. ``one_way``: the graph is bipartite, and every edge leads
     from its left to its right side. ``spans``: of sampled edges. ``differences``: the number of sampled edges, and of
-    distinct differences of their destination and source. Both depend on the numbering, by which graphs are not compared.
+    distinct differences of their destination and source. Both depend on the numbering; graphs are not compared by it.
     """
 
     num_vertices: int
