@@ -151,8 +151,9 @@ def _measured(claim: Claim, rows: Sequence[Row]) -> Measured:
 
 
 def _concerns(claim: Claim, row: Row) -> bool:
-    """Return whether a claim is about a row: its algorithm and graph, and one of its columns."""
-    config = next(iter(row.cells.values()))["config"]
+    """Return whether a claim is about a row: its algorithm, graph and features, and one of its columns."""
+    record = next(iter(row.cells.values()))
+    config = record["config"]
     return (
         any(name in row.cells for name in (claim.of, *claim.over))
         and (not claim.algorithms or config["algorithm"] in claim.algorithms)

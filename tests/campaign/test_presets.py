@@ -82,6 +82,7 @@ OTHERS = {  # a preset: its device, and its number of cells with all engines ins
     "sgd_table_2": ("cpu", 3),
     "sgd_quality": ("cpu", 4),
     "sgd_peers": ("cpu", 10),
+    "sgd_ratios": ("cpu", 60),
 }
 NETWORK = """MARKOV
 3
@@ -243,7 +244,9 @@ def test_a_preset_that_compares_times_has_enough_samples_for_a_verdict(name):
     assert repetitions >= FEWEST_SAMPLES or not compares_times
 
 
-@pytest.mark.parametrize("name", ["out_of_memory_ratios", "onyx_streamed_ratios", "full_sweep_ratios"])
+@pytest.mark.parametrize(
+    "name", ["out_of_memory_ratios", "onyx_streamed_ratios", "full_sweep_ratios", "sgd_ratios", "default_choice"]
+)
 def test_claims_name_what_is_swept_and_every_column_has_one(name):
     preset = OmegaConf.load(configuration_folder() / "experiment" / f"{name}.yaml")
     layout = Layout.from_plain(OmegaConf.to_container(preset.layout))

@@ -46,6 +46,16 @@ def verdicts(records, *ratios):
 FASTER = {"claim": "faster", "of": "fast", "over": "slow", "at_least": 2}
 
 
+def test_a_claim_about_some_features_leaves_out_the_others():
+    records = [
+        cell(name, seconds, features=k)
+        for k, slow in ((16, 1.5), (64, 4.0))
+        for name, seconds in (("fast", 1.0), ("slow", slow))
+    ]
+    found = verdicts(records, FASTER, {**FASTER, "features": [64]}, {**FASTER, "features": [16]})
+    assert found == [("no", "1 of 2"), ("yes", "1 of 1"), ("no", "0 of 1")]
+
+
 @pytest.mark.parametrize(
     ("slow", "bound", "holds"),
     [
