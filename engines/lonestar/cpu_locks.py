@@ -59,6 +59,10 @@ NODE_LOCKED = """
 """
 SMALLEST_PART = 64  # edges
 FEWEST = 1024  # edges of a pass on several threads: fewer take less time than the launch of a thread
+# Edges of a hub refuse each other its lock in every pass. If a pass runs less than a share of its edges, one thread
+# takes all that are left: its locks are free. And the list is shuffled after some passes, so that threads whose edges
+# met get others.
+LEAST_SHARE, SHUFFLED_AFTER = 0.01, 8
 
 
 @dataclass(frozen=True)
@@ -185,16 +189,20 @@ class Passes:
         """Run passes over a list of edges until none is left."""
         run, waiting = self.run, self.run.memory.arrays["waiting"]
         waiting[: len(edges)] = edges
-        count = len(edges)
+        count, starving = len(edges), False
+        random = np.random.default_rng(0 if self.plan.first is None else self.plan.first.seed)
         while count:
             parts = min(run.rules.partition.most, -(-count // SMALLEST_PART))
             bounds = np.linspace(0, count, parts + 1).astype(np.int64)
-            run.workers = run.threads if count >= FEWEST else 1
+            run.workers = run.threads if count >= FEWEST and not starving else 1
             self._call(f"{self.plan.name}_edges", parts, bounds=bounds)
             left = run.memory.arrays["left"]
             kept = [waiting[first : first + left[part]] for part, first in enumerate(bounds[:-1])]
             again = np.concatenate(kept)
             self._check_progress(count, len(again))
+            starving = count - len(again) < LEAST_SHARE * count
+            if self.passes % SHUFFLED_AFTER == 0:
+                random.shuffle(again)
             waiting[: len(again)], count = again, len(again)
 
     def _call(self, kernel: str, parts: int, bounds: Array) -> None:

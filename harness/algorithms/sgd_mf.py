@@ -72,6 +72,7 @@ class SGDMatrixFactorisation(Algorithm):
 
     name: ClassVar[str] = "sgd_mf"
     interval_slack: ClassVar[float | None] = 0.02
+    diverged_over: ClassVar[float | None] = 10.0
 
     alpha: float = option(0.02, "step size of the first sweep", within="(0, inf)")
     beta: float = option(0.015, "decay of the step size, with rates=power", within="[0, inf)")

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,7 @@ class Ordered:
 
     ``orders``: of every superstep; empty without validation. ``values``: the outputs after the last.
     ``metrics``: of the answer after every superstep, by name; empty if the algorithm has none or fails to compute them.
-    ``deterministic``: the timed runs took the same orders.
+    ``deterministic``: the timed runs took the same orders. ``start``: the metrics before the first superstep, if any.
     """
 
     problem: Problem
@@ -59,6 +59,7 @@ class Ordered:
     values: Values
     metrics: Mapping[str, list[float]]
     deterministic: bool
+    start: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def lost(self) -> float | None:
@@ -76,6 +77,41 @@ class Ordered:
                     f"{self.problem.program.name} diverges in float64, in random orders: {name} is not finite; lower "
                     "its rates"
                 )
+
+    def grown(self, values: Values) -> str:
+        """Return which metric exceeds the algorithm's multiple of its start, and when; empty if none does.
+
+        ``values``: a timed answer. Raises InvalidInput if it does in float64 too.
+        """
+        timed = {name: [value] for name, value in self._rated(values).items()} if self.metrics else {}
+        found = self._beyond(self.metrics) or self._beyond(timed)
+        if not found:
+            return ""
+        if self.lost is None:
+            exact, runs = {name: [value] for name, value in self._rated(self.exact).items()}, "the engine's own order"
+        else:
+            every = in_random_orders(self.problem).values
+            exact, runs = {name: one.max(axis=0).tolist() for name, one in every.items()}, "random orders"
+        if also := self._beyond(exact):
+            raise InvalidInput(f"{self.problem.program.name} diverges in float64, in {runs}: {also}; lower its rates")
+        return found
+
+    def _rated(self, values: Values) -> dict[str, float]:
+        return checked_metrics(self.problem.algorithm.metrics(self.problem.given, {**self.problem.carried, **values}))
+
+    def _beyond(self, metrics: Mapping[str, list[float]]) -> str:
+        """Return the first value that exceeds the algorithm's multiple of the start; empty if none does."""
+        most = self.problem.algorithm.diverged_over
+        if most is None:
+            return ""
+        every = len(next(iter(self.metrics.values()), ()))
+        for place in range(max(map(len, metrics.values()), default=0)):
+            for name, row in metrics.items():
+                start = self.start.get(name, math.inf)
+                if place < len(row) and row[place] > most * start:
+                    when = f"after superstep {place + 1}" if len(row) == every else "at the end"
+                    return f"{name} is {row[place]:.3g} {when}, over {most:g} times the {start:.3g} of the start"
+        return ""
 
     @cached_property
     def exact(self) -> Values:
@@ -135,6 +171,9 @@ def run_in_order(engine: GuardedEngine, cell: Cell, problem: Problem) -> Ordered
     orders: list[StepOrders] = []
     rows: list[dict[str, float]] = []
     engine.reset(problem.inputs)
+    values = answer_of(engine, problem.program.outputs)
+    with engine.use.away():
+        start = _metrics(problem, values)
     for number in range(problem.max_supersteps):
         if cell.validate:
             orders.append(engine.ordered_superstep())
@@ -147,7 +186,7 @@ def run_in_order(engine: GuardedEngine, cell: Cell, problem: Problem) -> Ordered
     whole = rows if len(rows) == problem.max_supersteps else []
     by_name = {name: [row[name] for row in whole] for name in (whole[0] if whole else ())}
     kept = {name: np.array(array) for name, array in values.items()}
-    return Ordered(problem, tuple(orders), kept, by_name, engine.deterministic)
+    return Ordered(problem, tuple(orders), kept, by_name, engine.deterministic, start[0] if start else {})
 
 
 def _metrics(problem: Problem, values: Values) -> list[dict[str, float]]:

@@ -81,6 +81,9 @@ def _in_order(ordered: Ordered, values: Mapping[str, NDArray[Any]]) -> Verdict:
             first = ordered.first_not_finite
             since = "" if first is None else f", since superstep {first} of another run"
             return Outcome.DIVERGED, f"{lost} values of {name} are not finite{since}; lower the rates", {}
+    grown = ordered.grown(values)
+    if grown:
+        return Outcome.DIVERGED, f"{grown}; lower the rates", {}
     return _ended(*ordered.compared(values))
 
 

@@ -82,6 +82,9 @@ class Algorithm:
     # For programs with steps in place: the share by which a metric may be outside the interval of float64 runs in
     # random orders. None: metrics do not show whether such a run is right.
     interval_slack: ClassVar[float | None] = None
+    # For programs with steps in place whose metrics are errors: a run in which one exceeds this multiple of its start
+    # has diverged.
+    diverged_over: ClassVar[float | None] = None
     # True if records have the metrics after each superstep of a program without steps in place.
     metrics_by_superstep: ClassVar[bool] = False
 

@@ -253,6 +253,48 @@ def test_divergence_is_the_engines_or_the_programs(fields_of):
     assert not all(map(math.isfinite, fields["metrics_by_superstep"]["rmse"]))
 
 
+class Grows(InOrder):
+    """Has values of 30 times the right ones from the second superstep on."""
+
+    def values(self, name):
+        found = super().values(name)
+        return found * np.float32(30) if self.reference._superstep > 1 else found
+
+
+class GrowsWhenTimed(Varying):
+    def run(self, max_supersteps):
+        self.timed = True
+        return super().run(max_supersteps)
+
+    def reset(self, inputs, state=None):
+        super().reset(inputs, state)
+        self.timed = False
+
+    def values(self, name):
+        return super().values(name) * np.float32(30 if self.timed else 1)
+
+
+def test_an_error_of_ten_times_the_start_is_divergence(fields_of):
+    fields = fields_of(Grows)
+    assert fields["outcome"] == "diverged"
+    assert "rmse is" in fields["reason"]
+    assert "after superstep 2, over 10 times the" in fields["reason"]
+    assert fields["reason"].endswith("lower the rates")
+    fields = fields_of(GrowsWhenTimed)
+    assert fields["outcome"] == "diverged"
+    assert "at the end, over 10 times the" in fields["reason"]
+
+
+@pytest.mark.parametrize(("engine", "order"), [(InOrder, "the engine's own order"), (Lossy, "random orders")])
+def test_an_error_that_float64_has_too_is_an_invalid_input(fields_of, engine, order, monkeypatch):
+    """With a limit that right runs exceed, too."""
+    monkeypatch.setattr(SGDMatrixFactorisation, "diverged_over", 0.5)
+    fields = fields_of(engine, conflicts="lossy" if engine is Lossy else "serial")
+    assert fields["outcome"] == "invalid_input"
+    assert f"diverges in float64, in {order}: " in fields["reason"]
+    assert "over 0.5 times the" in fields["reason"]
+
+
 def test_answers_that_vary_need_metrics_to_be_checked(fields_of, monkeypatch):
     monkeypatch.setattr(SGDMatrixFactorisation, "interval_slack", None)
     fields = fields_of(Varying)

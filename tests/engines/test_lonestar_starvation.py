@@ -1,0 +1,81 @@
+"""Edges that are refused their locks again and again: passes of made conflicts."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from engines.lonestar import cpu_locks
+from engines.lonestar.cpu_kernels import counters_of, passes_of, stamps_of
+from engines.lonestar.cpu_locks import FirstList, LockedPass, Passes
+from harness.contract import EngineFailure
+
+EDGES, THREADS = 6000, 4
+
+
+class Run:
+    """Passes that run the edges that ``ran(number, workers, edges)`` chooses, bool by edge; it notes the passes."""
+
+    threads = THREADS
+
+    def __init__(self, ran):
+        nothing = np.zeros(0, np.int32)
+        self.memory = SimpleNamespace(arrays={
+            "waiting": np.zeros(EDGES, np.int64), "left": np.zeros(64, np.int64), "locks": np.zeros(8, np.int32),
+            passes_of("step"): np.zeros(1, np.int64), stamps_of("step"): nothing, counters_of("step"): nothing,
+        })  # fmt: skip
+        self.rules = SimpleNamespace(graph=SimpleNamespace(num_edges=EDGES), partition=SimpleNamespace(most=64))
+        self.store = SimpleNamespace(table=lambda table: np.arange(EDGES))
+        self.edges, self.ran, self.passes, self.done = 0, ran, [], []
+
+    def call(self, kernel, parts, bounds, **_):
+        arrays = self.memory.arrays
+        waiting = arrays["waiting"]
+        listed = waiting[: bounds[-1]].copy()
+        chosen = self.ran(len(self.passes), self.workers, listed)
+        self.passes.append((self.workers, listed))
+        self.done.append(listed[chosen])
+        for part in range(parts):
+            first, last = bounds[part], bounds[part + 1]
+            kept = listed[first:last][~chosen[first:last]]
+            waiting[first : first + len(kept)] = kept
+            arrays["left"][part] = len(kept)
+
+
+def step_of(ran):
+    run = Run(ran)
+    passes = Passes(LockedPass("step", False, FirstList(True, 3)), run)
+    passes.step()
+    assert sorted(np.concatenate(run.done)) == list(range(EDGES)), "each edge runs once"
+    assert run.memory.arrays[passes_of("step")][0] == len(run.passes)
+    return run
+
+
+def test_a_pass_that_runs_less_than_a_share_of_its_edges_leaves_the_rest_to_one_thread():
+    alone = lambda number, workers, edges: np.full(len(edges), workers == 1) | (np.arange(len(edges)) < 59)  # noqa: E731
+    run = step_of(alone)
+    assert [workers for workers, _ in run.passes] == [THREADS, 1]
+
+
+def test_passes_that_run_a_share_of_their_edges_keep_all_threads():
+    run = step_of(lambda number, workers, edges: np.arange(len(edges)) < max(1, 0.02 * len(edges) + 1))
+    counts = [len(edges) for _, edges in run.passes]
+    assert all(workers == THREADS for (workers, _), count in zip(run.passes, counts, strict=True)
+               if count >= cpu_locks.FEWEST)  # fmt: skip
+    assert len(run.passes) > 2 * cpu_locks.SHUFFLED_AFTER
+
+
+def test_the_list_is_shuffled_after_some_passes_only():
+    run = step_of(lambda number, workers, edges: np.arange(len(edges)) < max(1, len(edges) // 10))
+    rising = [bool((np.diff(edges) > 0).all()) for _, edges in run.passes]
+    assert rising[: cpu_locks.SHUFFLED_AFTER] == [True] * cpu_locks.SHUFFLED_AFTER
+    assert not any(rising[cpu_locks.SHUFFLED_AFTER : 2 * cpu_locks.SHUFFLED_AFTER])
+    again = step_of(lambda number, workers, edges: np.arange(len(edges)) < max(1, len(edges) // 10))
+    assert all(np.array_equal(one, other) for (_, one), (_, other) in zip(run.passes, again.passes, strict=True))
+
+
+def test_a_pass_that_runs_no_edge_is_an_error_and_not_an_endless_loop():
+    with pytest.raises(EngineFailure, match="ran none of 6000 edges: locks were left held"):
+        step_of(lambda number, workers, edges: np.zeros(len(edges), bool))
