@@ -3,11 +3,15 @@
     python -m engines.lonestar.training train RESULTS... [--held-out GRAPH ...] [--write]
     python -m engines.lonestar.training regret RESULTS... [--graph GRAPH ...]
     python -m engines.lonestar.training atomics RESULTS...
+    python -m engines.lonestar.training roof RESULTS...
 
 RESULTS: folders of sweeps. *train* fits one linear model for each order and kind of device, and prints the regret when
 each graph, and each device, is left out; ``--write`` puts the models into the engine's file. Times are those of the
 fastest runs, of several sweeps where there are some: other work only slows runs down. *regret* prints that of
-the model in the file. *atomics* prints the rates of figure 9 of Kaleem et al. (2016), which the probe measures.
+the model in the file. *atomics* prints the rates of figure 9 of Kaleem et al. (2016), which the probe measures. *roof*
+prints the updates a second of every record, and their share of the rate at which the probe copies the bytes of an
+update: both ends, the rating, and two rows of k float32 that are read and written. Rows in caches need fewer, so that
+the share of a graph with few rows may exceed 1. The figures are those of records of ``order=auto`` on the same device.
 
 Each problem counts twice: with the supersteps of its records, and with LONG_RUN, in which preparation weighs less. The
 regret of a choice is the cost of the chosen order over that of the best one: measured seconds of a superstep, with
@@ -242,14 +246,14 @@ def report(measured: Sequence[Case], *, held_out: Sequence[str]) -> tuple[str, M
 def main(arguments: Sequence[str]) -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m engines.lonestar.training", description=__doc__)
-    parser.add_argument("command", choices=("train", "regret", "atomics"))
+    parser.add_argument("command", choices=("train", "regret", "atomics", "roof"))
     parser.add_argument("results", nargs="+", type=Path)
     parser.add_argument("--held-out", nargs="*", default=[], help="graphs whose label has this text are not fitted")
     parser.add_argument("--write", action="store_true", help="write the models of the kinds of devices into the file")
     parser.add_argument("--model", type=Path, default=MODEL)
     given = parser.parse_args(arguments)
-    if given.command == "atomics":
-        sys.stdout.write(atomics(given.results) + "\n")
+    if given.command in ("atomics", "roof"):
+        sys.stdout.write((atomics if given.command == "atomics" else roof)(given.results) + "\n")
         return
     measured = cases(given.results)
     kept = json.loads(given.model.read_text(encoding="utf-8"))
@@ -269,14 +273,35 @@ def main(arguments: Sequence[str]) -> None:
         given.model.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
+def figures_by_device(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """Return the figures of the probe by device. Raises ValueError if no record has them."""
+    found = {device_of(one): dict(one["schedule"]["basis"]) for one in records if one["schedule"].get("basis")}
+    if not found:
+        raise ValueError("there are no records of order=auto; run +experiment=sgd_atomics")
+    return found
+
+
+def roof(folders: Iterable[Path]) -> str:
+    """Return the updates a second of every record, and their share of the rate of copies. Raises ValueError."""
+    records = list(_records(folders))
+    figures, lines = figures_by_device(records), []
+    for one in records:
+        device, k, schedule = device_of(one), one["features"], one["schedule"]
+        rate = sum(edges for _, edges, _ in one["supersteps"]) / one["solve"]["minimum"]
+        known = figures.get(device)
+        share = f"{rate * (12 + 16 * k) / known['bandwidth']:.2f}" if known else "-"
+        aware = " (a thread an edge)" if schedule.get("feature_aware") is False else ""
+        cell = f"{one['labels']['graph']}, k = {k}, {schedule['order']}{aware}"
+        lines.append(f"{cell}: {rate / 1e6:.1f} M/s, {share} ({device})")
+    return "\n".join(["updates a second, share of the rate of copies", *sorted(lines)])
+
+
 def atomics(folders: Iterable[Path]) -> str:
     """Return the rates of atomic additions at one address and of one lock, by device.
 
     Raises ValueError if no record has them.
     """
-    found = {device_of(one): dict(one["schedule"]["basis"]) for one in _records(folders) if "basis" in one["schedule"]}
-    if not found:
-        raise ValueError("there are no records of order=auto; run +experiment=sgd_atomics")
+    found = figures_by_device(_records(folders))
     lines = [f"{'device':<40} {'additions':>12} {'locks':>12}   (M/s, at one address)"]
     for device, figures in sorted(found.items()):
         lines.append(f"{device:<40} {figures['same_atomics'] / 1e6:>12.1f} {figures['same_locks'] / 1e6:>12.1f}")

@@ -403,6 +403,23 @@ def test_rates_of_figure_9_are_printed(tmp_path, capsys):
         training.main(["atomics", str(tmp_path / "nothing")])
 
 
+def test_updates_a_second_and_their_share_of_the_rate_of_copies_are_printed(tmp_path, capsys):
+    write_records(tmp_path, {"g": GRAPHS["g0"]}, factor=lambda order, problem: 2.0)
+    for path in tmp_path.rglob("record.json"):
+        record = json.loads(path.read_text())
+        if record["schedule"]["order"] == "grid":
+            record["supersteps"], record["solve"]["minimum"] = [[1, 300, "dense"]] * 5, 1e-4
+            record["schedule"]["feature_aware"] = False
+        path.write_text(json.dumps(record))
+    training.main(["roof", str(tmp_path)])
+    told = capsys.readouterr().out.splitlines()
+    share = 1500 / 1e-4 * (12 + 16 * 16) / 1e10
+    assert f"g, k = 16, grid (a thread an edge): 15.0 M/s, {share:.2f} (made, threads 2)" in told
+    assert len(told) == 5
+    with pytest.raises(ValueError, match="sgd_atomics"):
+        training.main(["roof", str(tmp_path / "nothing")])
+
+
 def test_the_file_of_the_engine_has_a_line_for_each_order_of_each_kind():
     for model in Model.read().values():
         assert model.devices
