@@ -9,6 +9,7 @@ from engines.onyx.cuda_plan import FOLDER
 from engines.onyx.cuda_tracking_policy import TrackedRuns
 from harness.emulation.arrays import allocated
 from harness.emulation.compiler import Module, library, unavailable
+from harness.lowering.cuda.executor import PAST_FIELDS
 from harness.lowering.cuda.modules import HEADER, headers
 from harness.lowering.cuda.movement import BLOCKS, ROWS
 from harness.lowering.cuda.run_extension import RunExtension
@@ -131,3 +132,41 @@ def test_a_run_that_begins_untracked_resumes_unless_it_is_nearly_over():
     assert rows_of([(300, 0), (99, 0)], endless)[1] == (endless - 2, 0, endless)  # 3 * 99 < 300
     assert rows_of([(200, 0), (99, 0)], endless)[1] == (0, 1, endless)
     assert rows_of([(200, 0), (100, 0)], endless)[1] == (endless - 2, 0, endless)  # as many as all edges
+
+
+SUPERSTEPS = f"""
+{heading(TrackedRuns(dense_rows=0.5, rebuild_share=None, pausing=None))}
+#include "run.cuh"
+extern "C" __global__ void supersteps(Count sides, Count rebuild, Id n, Past* past, Count* rebuilding)
+{{
+    if (threadIdx.x != 0) return;
+    Run run{{}};
+    run.sides = sides;
+    run.rebuild = rebuild;
+    run.settles = 1;
+    run.limit = n;
+    run.rebuilding = 1;
+    for (Id i = 0; i < n; ++i) {{
+        rebuilding[i] = run.rebuilding;
+        run.moved = 100 + i;
+        run.edges = 10 * i;
+        run.dense = i % 2;
+        run.always[i % sides] = 7;
+        end_superstep(&run, past);
+    }}
+}}
+"""
+
+
+@pytest.mark.parametrize(("sides", "rebuild"), [(1, 0), (1, 3), (2, 0), (2, 3)])
+def test_sums_are_rebuilt_every_so_many_supersteps_of_each_side_and_records_are_of_one_superstep(sides, rebuild):
+    count = 15
+    past, rebuilding = allocated(np.zeros(PAST_FIELDS * count, np.int64)), allocated(np.zeros(count, np.int64))
+    module = Module()
+    module.load(str(library(SUPERSTEPS, headers_of_teams())).encode())
+    given = (np.int64(sides), np.int64(rebuild), np.uint32(count), past, rebuilding)
+    module.get_function("supersteps")((1,), (BLOCK,), given, shared_mem=0)
+    turns = [i // sides for i in range(count)]
+    assert rebuilding.get().tolist() == [int(turn == 0 or (rebuild > 0 and turn % rebuild == 0)) for turn in turns]
+    recorded = past.get().reshape(count, PAST_FIELDS)[:, :3]
+    assert recorded.tolist() == [[100 + i - 1 if i else 0, 10 * i + 7, i % 2] for i in range(count)]

@@ -18,7 +18,7 @@ LOOK_EVERY = 8
 class CudaRun:
     """A run in progress on a device.
 
-    ``stream``: on which a loop queues. ``past``: int64[supersteps, 3], in which the device records supersteps.
+    ``stream``: on which a loop queues. ``past``: int64[supersteps, 4], in which the device records supersteps.
     ``observer``: of the plan's extension. ``done``: supersteps. ``launches``: kernels queued by the latest call
     that runs supersteps.
     """
