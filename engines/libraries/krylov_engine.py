@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import linalg
 
-from engines.libraries.affine import not_affine, state_of
 from engines.libraries.library_engine import MARGIN
 from engines.libraries.schedules import ScipySchedule
 from engines.libraries.scipy_engine import ScipyEngine
@@ -34,6 +33,7 @@ from harness.api import (
     Unsupported,
     Yes,
 )
+from harness.api.linear import not_affine, state_of
 
 TIGHTER, TIGHTEST = 0.1, 1e-15  # relative tolerances of the solvers
 MOST_ITERATIONS = 500

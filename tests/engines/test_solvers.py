@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from engines.libraries import solving
-from engines.libraries.affine import not_affine
 from engines.libraries.schedules import SolverSchedule
 from engines.libraries.solving import Solving
 from harness.algorithms.pagerank import PageRank
@@ -19,6 +18,7 @@ from harness.contract import Device, Engine, EngineFailure, No, Phases, Schedule
 from harness.graph import Graph
 from harness.graph.generators import grid
 from harness.language import Inputs, K, minimum, trace
+from harness.language.affine import not_affine
 from harness.language.converged import expected_answer, fixed_point
 from harness.language.validation import compare
 from tests.engines.problems import ALGORITHMS, SPECS, new_engine, outputs_of, prepared, problem, program, small
