@@ -26,10 +26,16 @@ class OnyxEngine(PerDevice):
     def __init__(self, schedule: OnyxSchedule) -> None:
         super().__init__(schedule)
         self.tunes = bool(schedule.tune)
-        self.stepwise = not schedule.hooking
+        self.stepwise = not schedule.hooking and schedule.solver is None
 
     def class_for(self, kind: str) -> str:
-        """Return the engine class for a kind of device; with ``tune``, that of an engine that chooses its plan."""
+        """Return the engine class for a kind of device.
+
+        With ``tune`` it is that of an engine that chooses its plan, with ``hooking`` that of components without
+        supersteps, and with ``solver`` that of Krylov plans, which refuses a GPU.
+        """
         if self.schedule.hooking:
             return _HOOKING[kind]
+        if self.schedule.solver is not None:
+            return "engines.onyx.krylov_engine:KrylovCpuEngine"
         return "engines.onyx.tuning:TunedEngine" if self.tunes else super().class_for(kind)

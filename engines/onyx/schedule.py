@@ -7,6 +7,12 @@ from typing import ClassVar, Literal
 
 from harness.api import EdgeOptions, ScheduleError, option
 
+WITH_SOLVER = {
+    "tune": "it times plans by their supersteps; omit one of them",
+    "change_driven": "the vectors of a solver change everywhere; leave it unset",
+    "panel": "a run solves the systems of all features together; omit one of them",
+}
+
 
 @dataclass(frozen=True)
 class OnyxSchedule(EdgeOptions):
@@ -99,6 +105,10 @@ class OnyxSchedule(EdgeOptions):
     plans on the real problem at the first reset (:mod:`engines.onyx.tuning`). After ``tune_s`` seconds no further
     plan is tried. Options that are given are kept. The record has the times of the plans as ``tried``, which cannot be
     set.
+
+    ``solver``: solve the linear system of a program whose superstep is x -> A x + b, by BiCGSTAB, or by conjugate
+    gradients if A is symmetric (:mod:`engines.onyx.krylov_engine`). The run leaves bulk-synchronous order and counts no
+    supersteps. The record has the counts of the first run after the preparation as ``solved``, which cannot be set.
     """
 
     feature_aware: bool = option(True, "one vector value a row (FA), or scalar loops over features (NFA)")
@@ -143,6 +153,11 @@ class OnyxSchedule(EdgeOptions):
     )
     tune_s: float | None = option(None, "seconds after which tune tries no further plan (null: 10)", within="(0, inf)")
     tried: tuple[tuple[str, float], ...] | None = option(None, "set by tune: the seconds of each plan")
+    solver: str | None = option(
+        None, "CPU: solve the linear system of an affine program; auto: cg if it is symmetric (null: supersteps)",
+        values=("auto", "bicgstab", "cg"),
+    )  # fmt: skip
+    solved: tuple[tuple[str, int], ...] | None = option(None, "set by solver: iterations, products, visited edges")
 
     GPU_ONLY: ClassVar[tuple[str, ...]] = (
         "pipeline", "balance", "vector_width", "block_size", "persistent", "bottom_up",
@@ -155,6 +170,11 @@ class OnyxSchedule(EdgeOptions):
                 raise ScheduleError(f"schedule option {name} is true, false or null, not {getattr(self, name)!r}")
         if self.tried is not None:
             raise ScheduleError("schedule option tried is set by tune=true; leave it unset")
+        for name in ("tune", "change_driven", "panel") if self.solver is not None else ():
+            if getattr(self, name):
+                raise ScheduleError(f"schedule option {name} has no meaning with a solver; {WITH_SOLVER[name]}")
+        if self.solved is not None:
+            raise ScheduleError("schedule option solved is set by solver; leave it unset")
         if self.tune_s is not None and not self.tune:
             raise ScheduleError("schedule option tune_s has no meaning without tune=true; leave it unset")
         if self.hooking:

@@ -8,6 +8,7 @@ from harness.language.edge_steps import levels
 from harness.language.program import VertexReduce
 from harness.lowering.buffers import Holds
 from harness.lowering.cpu.batches import FIRST_EDGES, flagged_batches
+from harness.lowering.cpu.buffers import CpuBuffer
 from harness.lowering.cpu.change_sums import add_change_sums, change_prefix
 from harness.lowering.cpu.edge_updates import plan_update
 from harness.lowering.cpu.engine import CpuEngine, usable_threads
@@ -17,6 +18,7 @@ from harness.lowering.cpu.hubs import HUB_ARGUMENTS, HubRuns, Hubs, push_templat
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.cpu.locks import exchange_if, publish, published, try_lock, unlock
 from harness.lowering.cpu.module_source import compiled as compiled_kernel
+from harness.lowering.cpu.movement import Movement
 from harness.lowering.cpu.parallel_for import launch
 from harness.lowering.cpu.partition import owned_edges, owner_bounds
 from harness.lowering.cpu.passes import plan_count, plan_graph, plan_named, plan_vertices
@@ -43,6 +45,7 @@ __all__ = [
     "FIRST_EDGES",
     "HUB_ARGUMENTS",
     "OFFSETS",
+    "CpuBuffer",
     "CpuEngine",
     "CpuExecutor",
     "CpuPlan",
@@ -55,6 +58,7 @@ __all__ = [
     "Kernel",
     "KernelBuilder",
     "LoweredProgram",
+    "Movement",
     "Owned",
     "PlanDraft",
     "Resending",

@@ -57,11 +57,16 @@ SUMS = -1.0  # replaces a tolerance: distances and magnitudes are summed
 
 
 class Movement:
-    """Movement of a run, from a superstep that begins a measurement to the one that ends it."""
+    """Movement of a run, from a superstep that begins a measurement to the one that ends it.
+
+    ``share``: of the program's tolerance, that the movement must be within.
+    """
 
     def __init__(
-        self, criterion: Criterion, program: Program, layout: Layout, memory: Memory, num_vertices: int, threads: int
-    ) -> None:
+        self, criterion: Criterion, program: Program, layout: Layout, memory: Memory, num_vertices: int, threads: int,
+        share: float = 1.0,
+    ) -> None:  # fmt: skip
+        self.share = share
         self.criterion, self.program, self.layout, self.memory = criterion, program, layout, memory
         self.threads = threads
         self.run: Callable[..., int] = compiled(MOVEMENT)
@@ -90,7 +95,7 @@ class Movement:
         found = np.empty((self.threads, 2 * width))
         arrays, sums = self.memory.arrays, criterion.norm == "sum"
         parameters = arrays["parameters"]
-        tolerance = parameters[list(self.program.parameters).index(criterion.tolerance)]
+        tolerance = np.float32(self.share * parameters[list(self.program.parameters).index(criterion.tolerance)])
         self.run(
             self.threads, self.threads, self.bounds, arrays[f"before_{name}"], arrays[f"vertex_{name}"],
             layout.stride(shape), width, SUMS if sums else tolerance, criterion.relative, found,
