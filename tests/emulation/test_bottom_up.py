@@ -14,6 +14,7 @@ from harness.graph.generators import rmat
 from harness.language import Inputs, trace
 from harness.language.reference import ReferenceRun
 from tests.emulation.device import POLICY, THREADS, emulate
+from tests.engines import test_cuda, test_warm
 from tests.engines.bottom_up import problem
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 from tests.engines.test_cuda import algorithms, prepared
@@ -192,3 +193,16 @@ def test_extremes_of_inputs(edges, engine_of):
         np.testing.assert_allclose(answer["distance"], run.values("distance"), rtol=1e-5, atol=1e-5)
         wanted = weights.min() if graph.num_edges else np.nan
         np.testing.assert_array_equal(engine.executor.arrays["extreme_weight"].get()[0], wanted)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("share", [0.0, 0.05])
+@pytest.mark.parametrize("kind", ["insert", "lighter"])
+@pytest.mark.parametrize("name", ["sssp", "components"])
+def test_warm_starts(name, kind, share, emulated, monkeypatch):
+    """The first superstep has no bound, because sources that did not move in it are to be heard too."""
+    given = {"direction": "adaptive", "block_size": THREADS, "dense_share": share}
+    monkeypatch.setitem(SCHEDULES, "adaptive", ("onyx", given))
+    monkeypatch.setattr(test_warm, "graph_of", lambda *_: rmat(8, max_weight=8, seed=2))
+    monkeypatch.setattr(test_warm, "SHARE", 1e-3)
+    test_cuda.test_warm_starts("adaptive", name, kind, emulated, monkeypatch)
