@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engines.onyx.cuda_engine import OnyxCudaEngine
-from harness.contract import No
+from harness.contract import Device, No
 from harness.graph import Graph
 from harness.graph.generators import rmat
 from harness.language import Inputs, trace
@@ -146,7 +146,7 @@ def test_what_pulls_read_is_explained(name, options, line, monkeypatch):
     monkeypatch.setitem(SCHEDULES, "adaptive", ("onyx", {"direction": "adaptive", "change_driven": True, **options}))
     algorithm = algorithms()[name]
     engine = cuda_engine("adaptive")
-    engine.generate(trace(algorithm), rmat(scale=5), 1, None)
+    engine.generate(trace(algorithm), rmat(scale=5), 1, Device("cuda", 0))
     assert line in engine.explain()
     assert engine.resolved_options()["bottom_up"] is (name == "sssp" and not options)
 
