@@ -285,6 +285,7 @@ def test_an_error_of_ten_times_the_start_is_divergence(fields_of):
     assert "at the end, over 10 times the" in fields["reason"]
 
 
+@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize(("engine", "order"), [(InOrder, "the engine's own order"), (Lossy, "random orders")])
 def test_an_error_that_float64_has_too_is_an_invalid_input(fields_of, engine, order, monkeypatch):
     """With a limit that right runs exceed, too."""
