@@ -87,14 +87,19 @@ def double_cover(graph: Graph) -> Graph:
     )  # fmt: skip
 
 
-def prediction_errors(graph: Graph, factors: NDArray[Any], held: NDArray[np.bool_]) -> dict[str, float]:
+def prediction_errors(
+    graph: Graph, factors: NDArray[Any], held: NDArray[np.bool_], bias: NDArray[Any] | None = None
+) -> dict[str, float]:
     """Return root mean square errors of mean + x_u . x_v: ``train_rmse`` and, if edges are held out, ``rmse``.
 
-    ``graph``: including the held-out edges. ``factors``: ``[V, k]``.
+    ``graph``: including the held-out edges. ``factors``: ``[V, k]``. ``bias``: ``[V]``, added for both ends.
     """
     given = ratings(graph)
     mean = float(given[~held].mean(dtype=np.float64))
-    fitted = row_products(factors, graph.csr.row_of_edge, graph.csr.neighbours)
+    rows, columns = graph.csr.row_of_edge, graph.csr.neighbours
+    fitted = row_products(factors, rows, columns)
+    if bias is not None:
+        fitted += np.asarray(bias, np.float64)[rows] + np.asarray(bias, np.float64)[columns]
     return root_mean_squares(given - (mean + fitted), held)
 
 

@@ -37,6 +37,45 @@ def test_a_superstep_is_the_formula():
     np.testing.assert_allclose(run.values("x"), x + 0.3 * (error @ x / count - 0.1 * x), rtol=1e-9)
 
 
+@pytest.mark.parametrize("bias", ["none", "both"])
+@pytest.mark.parametrize("rates", ["constant", "adagrad"])
+def test_biases_and_adaptive_rates_are_the_formulas(bias, rates):
+    algorithm, graph, program = problem(alpha=0.3, lam=0.1, supersteps=3, bias=bias, rates=rates)
+    inputs = algorithm.inputs(graph, 3)
+    run = ReferenceRun(program, graph, 3)
+    run.reset(inputs)
+    run.run(3)
+    x, b, g = inputs.properties["initial"].astype(np.float64), np.zeros(100), np.ones(100)
+    u, v = graph.csr.row_of_edge, graph.csr.neighbours
+    count = np.maximum(np.bincount(v, minlength=100), 1)
+    for _ in range(3):
+        error = inputs.properties["rating"] - (x[u] * x[v]).sum(axis=1) - (b[u] + b[v] if bias == "both" else 0.0)
+        pull = np.zeros((100, 3))
+        np.add.at(pull, v, error[:, None] * x[u])
+        up = pull / count[:, None] - 0.1 * x
+        g = g + (up**2).mean(axis=1) if rates == "adagrad" else g
+        x = x + 0.3 / np.sqrt(g)[:, None] * up
+        b = b + 0.3 / np.sqrt(g) * (np.bincount(v, error, minlength=100) / count - 0.1 * b)
+    np.testing.assert_allclose(run.values("x"), x, rtol=1e-6, atol=1e-9)
+    if bias == "both":
+        np.testing.assert_allclose(run.values("b"), b, rtol=1e-6, atol=1e-9)
+    outputs = {name: run.values(name) for name in program.outputs}
+    fitted = (x[u] * x[v]).sum(axis=1) + (b[u] + b[v] if bias == "both" else 0.0)
+    expected = np.sqrt(np.mean((inputs.properties["rating"] - fitted) ** 2))
+    assert algorithm.metrics(GIVEN, outputs)["train_rmse"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_biases_fit_the_training_ratings_better():
+    found = {}
+    for bias in ("none", "both"):
+        algorithm, graph, program = problem(bias=bias, supersteps=40)
+        run = ReferenceRun(program, graph, 2)
+        run.reset(algorithm.inputs(graph, 2))
+        run.run(40)
+        found[bias] = algorithm.metrics(GIVEN, {name: run.values(name) for name in program.outputs})["train_rmse"]
+    assert found["both"] < found["none"]
+
+
 def test_held_out_ratings_are_predicted_and_the_error_falls():
     algorithm, graph, program = problem(holdout=0.1)
     run = ReferenceRun(program, graph, 8)
@@ -49,16 +88,21 @@ def test_held_out_ratings_are_predicted_and_the_error_falls():
     assert algorithm.metrics(GIVEN, {"x": run.values("x")})["rmse"] < 1.05
 
 
-@pytest.mark.parametrize("engine", ["onyx", pytest.param("tigr", marks=pytest.mark.full)])
-def test_an_engine_gives_the_values_of_float64(engine):
-    algorithm, graph, program = problem()
+@pytest.mark.parametrize(
+    ("engine", "options"),
+    [("onyx", {}), pytest.param("tigr", {}, marks=pytest.mark.full),
+     *(pytest.param(engine, {"bias": "both", "rates": "adagrad"}, marks=pytest.mark.full)
+       for engine in ("onyx", "simdx", "torch"))],
+)  # fmt: skip
+def test_an_engine_gives_the_values_of_float64(engine, options):
+    algorithm, graph, program = problem(**options)
     inputs, run = algorithm.inputs(graph, 3), ReferenceRun(program, graph, 3)
     made = new_engine(engine, {})
     made.prepare(program, graph, 3, Device(threads=2), Phases())
     for one in (run, made):
         one.reset(inputs)
         one.run(30)
-    found = compare(program, {"x": made.values("x")}, {"x": run.values("x")})
+    found = compare(program, *({name: one.values(name) for name in program.outputs} for one in (made, run)))
     assert found.ok, found.detail
 
 
