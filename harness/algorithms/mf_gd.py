@@ -89,7 +89,8 @@ class GradientDescentMatrixFactorisation(Algorithm):
         @p.over_vertices
         def descend(v: Reader) -> dict[str, Expression]:
             count, new = maximum(v.degree, 1.0), {}
-            up, rate = v.pull / count - self.lam * v.x, self.alpha
+            up = v.pull / count - self.lam * v.x
+            rate: Expression | float = self.alpha
             if self.rates == "adagrad":
                 new["g"] = v.g + mean(up * up)
                 rate = self.alpha / sqrt(new["g"])
