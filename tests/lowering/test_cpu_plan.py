@@ -45,7 +45,8 @@ EVERY_EDGE_PAIRS = GraphFacts(
 # Options that may stay None: they have no meaning for the program or beside the other options, or their value is known
 # only once kernels are loaded or batches are formed.
 LEFT_OPEN = {
-    "onyx": {"hooking", "tune", "tune_s", "tried"}, "simdx": {"filter", "bin_size", "pull_share", "resident_blocks"},
+    "onyx": {"hooking", "solver", "solved", "tune", "tune_s", "tried"},
+    "simdx": {"filter", "bin_size", "pull_share", "resident_blocks"},
     "scaph": {"extract_threads"}, "lonestar": {"shuffle", "hub", "blocks", "barrier", "workers", "estimates", "basis",
                                                "tune", "tune_s", "tried", "trial_s"},
 }  # fmt: skip
@@ -56,6 +57,7 @@ def unresolved(engine, plan, device):
     schedule = plan.schedule
     found = {field.name for field in dataclasses.fields(schedule) if getattr(schedule, field.name) is None}
     edges = getattr(schedule, "edges", "resident")
+    found -= {"share_by"} if getattr(schedule, "direction", "") != "adaptive" else set()
     found -= {"codes", "window_mb"} if edges != "streamed" else set()
     found -= {"advice"} if edges != "managed" else set()
     found -= {"cache_mb", "kept_share", "panel"}  # None: no cache, all pages stay, and all features at once

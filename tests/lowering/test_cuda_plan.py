@@ -109,10 +109,10 @@ def test_support_counts_the_bytes_of_the_buffers(monkeypatch):
     assert needs["vertex_rank"] == 4 * graph.num_vertices * 4
     assert needs["in_neighbours"] == 4 * graph.num_edges
     assert needs["in_offsets"] == 4 * (graph.num_vertices + 1)
-    assert engine.supports(traced_program, graph, 4, None).bytes_needed == sum(needs.values())
+    assert engine.supports(traced_program, graph, 4, Device("cuda")).bytes_needed == sum(needs.values())
     more = dataclasses.replace(plan, buffers=(*plan.buffers, work("more", 1000)))
     monkeypatch.setattr(type(engine), "plan", lambda *_: more)
-    assert engine.supports(traced_program, graph, 4, None).bytes_needed == sum(needs.values()) + 4000
+    assert engine.supports(traced_program, graph, 4, Device("cuda")).bytes_needed == sum(needs.values()) + 4000
 
 
 @pytest.mark.parametrize("edges", ["resident", "managed"])
