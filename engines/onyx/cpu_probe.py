@@ -100,7 +100,8 @@ def cpu_figures(cache: int) -> dict[str, float]:
 
     ``cache``: bytes of a core's own cache.
     """
-    run = compiled_kernel(Kernel("probe", _source(), (), 0))
+    made = tuple((name, k) for name in ("load", "splat") for k in (SHORT, LONG))
+    run = compiled_kernel(Kernel("probe", _source(), (), 0, made=made))
     random, found = np.random.default_rng(0), {"cache": float(cache)}
     for place, (vertices, edges) in (("near", NEAR), ("far", FAR)):
         names = random.permutation(vertices)

@@ -85,7 +85,10 @@ class _Operation:
         strips = [(0, STRIP, whole), (whole * STRIP, rest, 1)]
         text = "".join(self._strip(*one, width) for one in strips if one[1] and one[2])
         names, types = ", ".join(arguments), ", ".join(arguments.values())
-        return Kernel(self.name, _FUNCTION.format(name=self.name, names=names, types=types, strips=text), (), 0)
+        source = _FUNCTION.format(name=self.name, names=names, types=types, strips=text)
+        used = ("load", "zero") if self.sums else ("load",)
+        made = tuple((name, lanes) for _, lanes, count in strips if lanes and count for name in used)
+        return Kernel(self.name, source, (), 0, made=made)
 
     def _strip(self, start: int, lanes: int, count: int, width: int) -> str:
         """Return the loop over ``count`` strips of ``lanes`` features."""
