@@ -14,7 +14,17 @@ from engines.onyx.cpu_gather import VERTEX
 from engines.onyx.cpu_push import ChangeScatter, ScatterPass, scatter_pass
 from engines.onyx.direction_choice import DirectionChoice
 from harness.api import FoldGroup
-from harness.api.cpu import Kernel, KernelBuilder, PlanDraft, Run, Step, Structure, change_prefix, every_vertex
+from harness.api.cpu import (
+    Kernel,
+    KernelBuilder,
+    PlanDraft,
+    Run,
+    Step,
+    Structure,
+    change_prefix,
+    count_kernel,
+    every_vertex,
+)
 from harness.api.directions import Reason
 
 PULL = """
@@ -28,11 +38,13 @@ class AdaptivePass:
     """One group of edge reductions that pushes changes, or pulls.
 
     ``scatter``: the push. ``choice``: the share of the edges; if the sources that moved have at least as many, the
-    group pulls over all edges. It never does if the share is 1.
+    group pulls over all edges. It never does if the share is 1. ``counting``: the kernel that counts the edges of the
+    sources that moved; empty if they have been counted before.
     """
 
     scatter: ScatterPass
     choice: DirectionChoice
+    counting: str = ""
 
     def bound(self, run: Run) -> Step:
         """Return the step that pushes or pulls."""
@@ -47,6 +59,18 @@ class AdaptiveScatter(ChangeScatter):
         super().__init__(plan.scatter, plan.scatter.edges, run)
         self.in_offsets, self.choice = run.store.structure(Structure.IN_OFFSETS), plan.choice
         self.limit = max(1, int(plan.choice.share * run.rules.graph.num_edges / len(run.sides)))
+        self.counting, self.largest = plan.counting, run.rules.graph.out_degrees.largest
+        self.reason: Reason = "few"
+        self.sent: int | None = None  # edges of the sources that moved; None: a push is about to count them
+
+    def changes(self) -> None:
+        """Push the changes, or pull; note why."""
+        run, visited = self.run, self.run.edges
+        super().changes()
+        edges = (run.edges - visited) // len(self.plan.accumulators) if self.sent is None else self.sent
+        made = self.choice.made(edges, self.reason)
+        if run.choice is None or made.edges > run.choice.edges:  # of several groups, the one with the most edges
+            run.choice = made
 
     def rebuilds(self) -> bool:
         """Return whether this superstep rebuilds: it is due, or the sources that moved have many edges.
@@ -55,19 +79,29 @@ class AdaptiveScatter(ChangeScatter):
         """
         plan, run = self.plan, self.run
         due, confirming = run.rebuilding(), run.confirming
-        known = run.active_sources.edges.get(plan.name) if plan.known else None
-        edges = run.active_sources.count(plan.name, bounds=self.bounds)[1] if known is None else known
-        many = self.pulls and edges >= self.limit
         start = due and run.superstep_index < len(run.sides) and not run.narrowed
+        self.sent = run.rules.graph.num_edges if start else self._edges(exactly=due)
+        many = self.pulls and self.sent is not None and self.sent >= self.limit
         found: tuple[tuple[bool, Reason], ...] = (
             (start, "start"), (confirming, "confirm"), (many, "many"), (due, "rebuild")
         )  # fmt: skip
-        reason: Reason = next((name for holds, name in found if holds), "few")
-        made = self.choice.made(run.rules.graph.num_edges if start else edges, reason)
-        if run.choice is None or made.edges > run.choice.edges:  # of several groups, the one with the most edges
-            run.choice = made
+        self.reason = next((name for holds, name in found if holds), "few")
         run.rebuilt |= many and plan.known
         return due or many
+
+    def _edges(self, *, exactly: bool) -> int | None:
+        """Return the edges of the sources that moved; None if they are fewer than the limit without being counted."""
+        name, run = self.plan.name, self.run
+        if not self.plan.known:
+            return run.active_sources.count(name, bounds=self.bounds)[1]
+        if not self.counting:
+            return run.active_sources.edges[name]
+        if not exactly and (not self.pulls or run.active * self.largest < self.limit):
+            return None
+        bounds, pairs = run.active_sources.bounds, run.memory.arrays["pairs"]
+        parts = len(bounds) - 1
+        run.call(self.counting, parts, bounds=bounds, counts=pairs)
+        return int(pairs[1 : 2 * parts : 2].sum())
 
     @property
     def pulls(self) -> bool:
@@ -93,8 +127,14 @@ def plan_adaptive(draft: PlanDraft, group: FoldGroup, choice: DirectionChoice, p
     ``choice``: see :class:`AdaptivePass`. ``prefetched``: edges between the one that a pull processes and the one whose
     source's row is prefetched; 0: none is.
     """
+    setting, tracking = draft.setting, draft.setting.tracking
     pull = _pull(draft, group, prefetched) if choice.share < 1 else None
-    draft.passes.append(AdaptivePass(scatter_pass(draft, group, pull, counts=True), choice))
+    scatter = scatter_pass(draft, group, pull, counts=True)
+    counting = ""
+    if scatter.known and setting.accumulators.extrema:
+        draft.kernels.append(count_kernel(tracking, group, setting.layout, stem="edges"))
+        counting = draft.kernels[-1].name
+    draft.passes.append(AdaptivePass(scatter, choice, counting))
 
 
 def _pull(draft: PlanDraft, group: FoldGroup, prefetched: int) -> Kernel:

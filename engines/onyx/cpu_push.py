@@ -172,7 +172,7 @@ def scatter_pass(
     """Add the kernels of a group of edge reductions; return its pass.
 
     ``rebuild``: the kernel that rebuilds accumulators; None: one that sends all messages into cleared accumulators.
-    ``counts``: the edges of active sources are counted, even if only extrema are kept.
+    ``counts``: the edges of active sources are counted, even if only extrema are kept, unless the sources are known.
     """
     setting, tracking = draft.setting, draft.setting.tracking
     name, stages = tracking.name(group), group.edge_stages
@@ -186,11 +186,11 @@ def scatter_pass(
         return ScatterPass(name, accumulators, hubs)
     edges = plan_sent_edges(draft, group)
     visits = edges.rows if edges.reads else ""
-    draft.frontier(group, visits=visits, edges=counts or not setting.accumulators.extrema)
-    draft.kernels.append(_scatter(draft, group, f"{name}_changes", edges))
-    stale = [f"dirty_{tracking.name(reader)}" for into in accumulators for reader in tracking.stale_groups(into)]
     single = sum(bool(other.edge_stages) for other in tracking.groups) == 1 and not setting.alternates
     known = single and not tracking.moved_before(group)
+    draft.frontier(group, visits=visits, edges=(counts and not known) or not setting.accumulators.extrema)
+    draft.kernels.append(_scatter(draft, group, f"{name}_changes", edges))
+    stale = [f"dirty_{tracking.name(reader)}" for into in accumulators for reader in tracking.stale_groups(into)]
     return ScatterPass(name, accumulators, hubs, collecting, tuple(stale), edges, known)
 
 

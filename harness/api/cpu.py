@@ -14,6 +14,7 @@ from harness.lowering.cpu.edge_updates import plan_update
 from harness.lowering.cpu.engine import CpuEngine, usable_threads
 from harness.lowering.cpu.executor import CpuExecutor
 from harness.lowering.cpu.flags import every_vertex, flagged_loop, raised
+from harness.lowering.cpu.frontier import count_kernel
 from harness.lowering.cpu.hubs import HUB_ARGUMENTS, HubRuns, Hubs, push_template, sum_hubs_in_runs
 from harness.lowering.cpu.kernels import Kernel, KernelBuilder
 from harness.lowering.cpu.locks import exchange_if, publish, published, try_lock, unlock
@@ -78,6 +79,7 @@ __all__ = [
     "change_prefix",
     "compiled_kernel",
     "composed_writes",
+    "count_kernel",
     "every_vertex",
     "exchange_if",
     "fill_kernel",

@@ -37,18 +37,20 @@ MARK = """for e in range(at({side}_offsets, u), at({side}_offsets, u + 1)):
 
 
 def count_kernel(
-    tracking: Tracking, group: FoldGroup, layout: Layout, *, flag: str = "active", visits: str = "", edges: bool = True
-) -> Kernel:
+    tracking: Tracking, group: FoldGroup, layout: Layout, *, flag: str = "active", visits: str = "", edges: bool = True,
+    stem: str = "",
+) -> Kernel:  # fmt: skip
     """Count the active (or otherwise flagged) sources of a group and the edges that leave them, for each part.
 
-    ``visits``: flags that are also set for them. ``edges``: False leaves the number of edges at zero.
+    ``visits``: flags that are also set for them. ``edges``: False leaves the number of edges at zero. ``stem``: of the
+    kernel's name; by default *count*, and the flag unless it is *active*.
     """
     name = tracking.name(group)
     flags = f"{flag}_{name}"
     counted = COUNTED.format(edges=EDGES if edges else "", visit=raised(visits, "u") if visits else "")
     template = COUNT.format(loop=flagged_loop("u", flags, counted, take=False))
     signature = [("bounds", "i64"), ("counts", "i64"), ("out_offsets", "offsets")]
-    stem = "count" if flag == "active" else f"count_{flag}"
+    stem = stem or ("count" if flag == "active" else f"count_{flag}")
     builder = KernelBuilder(f"{stem}_{name}", tracking.program, layout, template, signature)
     for array in filter(None, (flags, visits)):
         builder.flags(array)
