@@ -1,0 +1,212 @@
+"""Estimates of a push and of a pull: the share of the edges at which they take equally long, and the probes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from engines.onyx import cpu_probe, cuda_engine
+from engines.onyx.cpu_engine import OnyxCpuEngine
+from engines.onyx.cuda_engine import OnyxCudaEngine
+from engines.onyx.cuda_probe import KERNELS, SOURCE, cuda_figures
+from engines.onyx.direction_choice import UNMEASURED
+from engines.onyx.direction_costs import FIGURES, LONG, NAMES, SHORT, WORKS, Costs
+from engines.onyx.policy import DEFAULT
+from engines.onyx.resolve import resolve
+from engines.onyx.schedule import OnyxSchedule
+from harness.contract import Device, EngineFailure, No, Phases, Yes
+from harness.device.compilation import compiled
+from harness.facts import DeviceFacts, GraphFacts
+from harness.lowering.setting import LoweredProgram
+from tests.engines.problems import problem, program
+from tests.engines.test_change_driven import GRAPHS
+
+GRAPH = GraphFacts(1 << 20, 1 << 24, 1 << 12)
+ESTIMATED = OnyxSchedule(direction="adaptive", share_by="estimated")
+
+
+def lowered(name):
+    return LoweredProgram.of(program(name)).program
+
+
+def made(pushed=1.0, *, far=1.0, stream=1e15, launch=0.0):
+    """Return figures of a device on which a pushed edge takes ``pushed`` times as long as a pulled one, of 10 ps."""
+    found = {"cache": 1e12 if far == 1.0 else 1.0, "stream": stream, "launch": launch}
+    for work in WORKS:
+        scale = 1e-11 * (pushed if work in ("add", "offer") else 1.0)
+        found |= {
+            f"{work}_near_{SHORT}": scale,
+            f"{work}_near_{LONG}": 4 * scale,
+            f"{work}_far_{LONG}": 4 * far * scale,
+        }
+    assert set(found) == set(NAMES)
+    return found
+
+
+@pytest.mark.parametrize("features", [1, 16, 40])
+@pytest.mark.parametrize(("name", "pushed"), [("bfs", 10 / 3), ("sssp", 10 / 3), ("label_propagation", 10.0)])
+def test_the_fitted_shares_are_those_of_edges_that_take_3_and_10_times_as_long_to_push(name, pushed, features):
+    """With nothing but edges to process, the direction changes at the ratio of both."""
+    sums = name == "label_propagation"
+    assert Costs.of(lowered(name), features, GRAPH, made(pushed)).turn == pytest.approx(
+        DEFAULT.adaptive_shares[sums], rel=0.02
+    )
+
+
+def test_a_push_that_takes_less_than_a_pull_in_any_case_never_turns():
+    assert Costs.of(lowered("bfs"), 1, GRAPH, made(0.9)).turn == 1.0
+
+
+@pytest.mark.parametrize("name", ["bfs", "pagerank", "label_propagation", "kcore"])
+def test_the_estimates_meet_where_the_direction_changes(name):
+    costs = Costs.of(lowered(name), 8 if name != "kcore" else 1, GRAPH, made(4.0, far=3.0, stream=1e12, launch=2e-6))
+    assert costs.push(costs.turn) == pytest.approx(costs.pull, rel=1e-6)
+    assert costs.push(0.5 * costs.turn) < costs.pull < costs.push(min(1.0, 1.5 * costs.turn))
+
+
+def test_a_pull_reads_every_property_of_the_source_for_each_edge():
+    """PageRank's message reads the rank and the out-degree, that of BFS only the level."""
+    graph, figures = replace(GRAPH), made(1.0)
+    of = {name: Costs.of(lowered(name), 1, graph, figures) for name in ("pagerank", "bfs")}
+    assert of["pagerank"].gathered == pytest.approx(2 * of["bfs"].gathered)
+    assert of["pagerank"].scattered == pytest.approx(of["bfs"].scattered)
+
+
+def test_rows_that_no_cache_holds_take_longer_for_each_line():
+    near, far = (Costs.of(lowered("bfs"), 16, GRAPH, made(1.0, far=share)) for share in (1.0, 3.0))
+    longer = Costs.of(lowered("bfs"), 64, GRAPH, made(1.0, far=3.0))
+    near_long = Costs.of(lowered("bfs"), 64, GRAPH, made(1.0))
+    assert far.gathered - near.gathered == pytest.approx(8e-11, rel=1e-3)
+    assert longer.gathered - near_long.gathered == pytest.approx(4 * 8e-11, rel=1e-3)
+
+
+# the choice -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("kind", "share_by", "wanted"),
+    [
+        ("cpu", None, (0.25, "estimated")), ("cpu", "estimated", (0.25, "estimated")),
+        ("cpu", "fitted", (1.0, "fitted")), ("cuda", None, (0.3, "fitted")),
+        ("cuda", "estimated", (0.25, "estimated")), ("cuda", "fitted", (0.3, "fitted")),
+    ],
+)  # fmt: skip
+def test_the_share_is_estimated_on_request_and_on_a_cpu_by_default(kind, share_by, wanted):
+    device = DeviceFacts(kind, figures=tuple(made(4.0).items()))
+    schedule = OnyxSchedule(direction="adaptive", share_by=share_by)
+    found = resolve(schedule, lowered("bfs"), 1, GRAPH, device)
+    assert (found.dense_share, found.share_by) == wanted
+    given = resolve(replace(schedule, dense_share=0.7), lowered("bfs"), 1, GRAPH, device)
+    assert given.dense_share == 0.7
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"direction": "push", "share_by": "fitted"}, "leave it unset with direction=push"),
+        ({"direction": "adaptive", "share_by": "fitted", "dense_share": 0.5}, "leave one of them unset"),
+    ],
+)
+@pytest.mark.parametrize(("engine", "kind"), [(OnyxCpuEngine, "cpu"), (OnyxCudaEngine, "cuda")])
+def test_share_by_without_a_meaning_is_refused_by_name(engine, kind, options, reason):
+    answer = engine(OnyxSchedule(**options)).supports(
+        program("bfs"), problem("bfs", "grid", 1)[0], 1, Device(kind, threads=1)
+    )
+    assert isinstance(answer, No)
+    assert reason in answer.reason
+
+
+# the CPU --------------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def measured(monkeypatch, tmp_path):
+    """Make the probe of a CPU return figures; return how often it was called."""
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
+    calls = []
+    monkeypatch.setattr(cpu_probe, "cpu_figures", lambda cache: calls.append(cache) or made(4.0))
+    return calls
+
+
+def test_a_cpu_is_measured_once_and_only_for_an_estimate(measured):
+    graph, device = problem("bfs", "grid", 1)[0], Device(threads=2)
+    for options in ({}, {"direction": "adaptive", "dense_share": 0.5}, {"direction": "adaptive", "share_by": "fitted"}):
+        OnyxCpuEngine(OnyxSchedule(**options)).generate(program("bfs"), graph, 1, device)
+    assert not measured
+    engines = [OnyxCpuEngine(OnyxSchedule(direction="adaptive")) for _ in range(2)]
+    for engine in engines:
+        engine.generate(program("bfs"), graph, 1, device)
+    assert len(measured) == 1
+    assert [engine.resolved_options()["share_by"] for engine in engines] == ["estimated"] * 2
+    explained = engines[0].explain()
+    assert "(estimated); otherwise pushes" in explained
+    assert "the direction changes at" in explained
+
+
+@pytest.mark.full
+def test_the_probe_of_a_cpu_measures_positive_figures():
+    found = cpu_probe.cpu_figures(1 << 20)
+    assert set(found) == set(NAMES)
+    assert all(math.isfinite(value) and value > 0 for value in found.values())
+
+
+# a GPU ----------------------------------------------------------------------------------------------------------------
+def test_a_gpu_that_is_missing_has_no_estimate(monkeypatch):
+    monkeypatch.setattr(cuda_engine, "cuda_unavailable", lambda _: "no device")
+    engine, graph = OnyxCudaEngine(ESTIMATED), problem("bfs", "grid", 1)[0]
+    assert engine.supports(program("bfs"), graph, 1, Device("cuda")) == No(UNMEASURED)
+    with pytest.raises(EngineFailure, match="has not been measured"):
+        engine.generate(program("bfs"), graph, 1, Device("cuda"))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_gpu_is_estimated_by_its_figures(known, monkeypatch):
+    figures = tuple(made(4.0).items()) if known else None
+    for name, value in {
+        "cuda_unavailable": lambda _: "", "device_name": lambda _: "made",
+        "known_figures": lambda name, _: figures if name == FIGURES else None,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(cuda_engine, name, value)
+    graph, device = problem("bfs", "grid", 1)[0], Device("cuda")
+    engine, fitted = OnyxCudaEngine(ESTIMATED), OnyxCudaEngine(OnyxSchedule(direction="adaptive"))
+    answers = [one.supports(program("bfs"), graph, 1, device) for one in (engine, fitted)]
+    assert isinstance(answers[0], Yes)
+    assert answers[0] == answers[1]
+    fitted.generate(program("bfs"), graph, 1, device)
+    assert fitted.resolved_options()["dense_share"] == 0.3
+    assert ("the direction changes at" in fitted.explain()) is known
+    if not known:
+        engine.build(program("bfs"), graph, 1, device, Phases())  # waits for the figures
+        assert not hasattr(engine, "planned")
+        return
+    engine.generate(program("bfs"), graph, 1, device)
+    assert engine.resolved_options()["share_by"] == "estimated"
+    assert engine.planned.thresholds.rebuild == engine.resolved_options()["dense_share"] < 0.3
+
+
+@pytest.mark.parametrize("chip", ["sm_90", pytest.param("sm_80", marks=pytest.mark.full)])
+def test_the_kernels_of_the_probe_compile_without_spills(chip):
+    found = compiled(SOURCE.read_text(encoding="utf-8"), {}, chip).resources()
+    assert set(found) == set(KERNELS)
+    assert all(one["spills"] == 0 for one in found.values())
+
+
+@pytest.mark.gpu
+def test_the_probe_of_a_gpu_measures_positive_figures():
+    found = cuda_figures(0)
+    assert set(found) == set(NAMES)
+    assert all(math.isfinite(value) and value > 0 for value in found.values())
+    for place in (f"near_{LONG}", f"far_{LONG}"):  # an atomic operation takes longer than a load
+        assert found[f"gather_{place}"] < found[f"add_{place}"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["bfs", "label_propagation"])
+def test_an_estimated_share_runs_on_a_gpu(name):
+    graph, inputs = problem(name, GRAPHS[name][-1], 4)
+    engine = OnyxCudaEngine(ESTIMATED)
+    engine.prepare(program(name), graph, 4, Device("cuda"), Phases())
+    engine.reset(inputs)
+    steps = engine.run(20).supersteps
+    share = engine.resolved_options()["dense_share"]
+    assert {(step.choice.share, step.choice.by) for step in steps} == {(share, "estimated")}
+    assert all(step.choice.push_s > 0 and step.choice.pull_s > 0 for step in steps)
+    engine.close()
