@@ -74,17 +74,27 @@ class Declared:
 
 
 DECLARED: dict[str, Declared] = {}
+TABLES: dict[str, Declared] = {}  # DECLARED, and further options of these engines, by the names of the tables
 
 
-def declare(engine: str, factory: str, attributes: Mapping[str, Any] | None = None, **options: tuple[Any, ...]) -> None:
-    """Register an engine whose kernels are compiled; ``factory`` is ``"package.module:Class"``."""
-    DECLARED[engine] = Declared(engine, factory, options, attributes or {})
+def declare(
+    table: str, factory: str, attributes: Mapping[str, Any] | None = None, *, of: str = "", **options: tuple[Any, ...]
+) -> None:
+    """Register an engine whose kernels are compiled; ``factory`` is ``"package.module:Class"``.
+
+    ``of``: the engine, if this is a second table of it; by default the table has its name.
+    """
+    TABLES[table] = Declared(of or table, factory, options, attributes or {})
+    if not of:
+        DECLARED[table] = TABLES[table]
 
 
+# Small graphs have all lists of vertices.
+ONYX_POLICY = Policy(hub_edges=(2, 2), middle_edges=1, fewest_owners=1, middle_share=0, measured_edges=0)
 declare(
     "onyx",
     "engines.onyx.cuda_engine:OnyxCudaEngine",
-    {"policy": Policy(hub_edges=(2, 2), middle_edges=1, fewest_owners=1, middle_share=0, measured_edges=0)},
+    {"policy": ONYX_POLICY},
     feature_aware=(True, False),
     change_driven=(False, True),
     fold=(True, False),
@@ -93,6 +103,20 @@ declare(
     balance=("warp", "edge"),
     vector_width=(4, 2, 1),
     block_size=(256, 64, 512),
+)
+declare(
+    "onyx_adaptive",
+    "engines.onyx.cuda_engine:OnyxCudaEngine",
+    {"policy": ONYX_POLICY},
+    of="onyx",
+    change_driven=(True,),
+    direction=("adaptive",),
+    feature_aware=(True, False),
+    fold=(True, False),
+    pipeline=(True, False),
+    balance=("warp", "edge"),
+    vector_width=(4, 1),
+    block_size=(256, 512),
 )
 declare(
     "simdx",

@@ -1,10 +1,10 @@
 """Registers, shared memory and spills of every kernel: the checked-in tables, and the command that updates them.
 
-``python -m tests.engines.cuda_resources [ENGINE]`` updates the tables of all engines or of one; ``git diff`` then
-shows the changes. Each engine has a CSV file, ``cuda_resources/<engine>.csv``, with a row for every kernel of an
-algorithm under a schedule and a column for every k and chip. An entry is *registers/shared/spills*: registers of a
-thread, bytes of shared memory of a block (dynamic included), bytes that a thread spills. An empty entry means that
-there is no such kernel.
+``python -m tests.engines.cuda_resources [TABLE]`` updates all tables or one; ``git diff`` then shows the changes. Each
+engine has a CSV file, ``cuda_resources/<engine>.csv``, with a row for every kernel of an algorithm under a schedule and
+a column for every k and chip; plans of Onyx that push or pull by superstep have a file of their own. An entry is
+*registers/shared/spills*: registers of a thread, bytes of shared memory of a block (dynamic included), bytes that a
+thread spills. An empty entry means that there is no such kernel.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.device.compilation import compiled
 from tests.covering import covering
 from tests.engines.cuda_modules import (
     CHIPS,
-    DECLARED,
+    TABLES,
     Declared,
     Module,
     Schedule,
@@ -96,9 +96,9 @@ def schedule_of(declared: Declared, text: str) -> Schedule:
     return tuple((name, values[name][word]) for name, word in words.items())
 
 
-def path_of(engine: str) -> Path:
-    """Return the file of an engine's table."""
-    return FOLDER / f"{engine}.csv"
+def path_of(table: str) -> Path:
+    """Return the file of a table."""
+    return FOLDER / f"{table}.csv"
 
 
 def compiler() -> str:
@@ -108,9 +108,9 @@ def compiler() -> str:
     return f"NVRTC {'.'.join(map(str, nvrtc.getVersion()))}"
 
 
-def compiler_of(engine: str) -> str:
-    """Return the compiler version of an engine's table."""
-    first = path_of(engine).read_text(encoding="utf-8").splitlines()[0]
+def compiler_of(table: str) -> str:
+    """Return the compiler version of a table."""
+    first = path_of(table).read_text(encoding="utf-8").splitlines()[0]
     return first.removeprefix(HEADING).partition(";")[0]
 
 
@@ -119,9 +119,9 @@ def same_line(one: str, other: str) -> bool:
     return one.partition(".")[0] == other.partition(".")[0]
 
 
-def recorded(engine: str) -> dict[Row, dict[str, Resources]]:
-    """Return an engine's table: for each row the entries of the columns. Empty if there is no table yet."""
-    path = path_of(engine)
+def recorded(table: str) -> dict[Row, dict[str, Resources]]:
+    """Return a table: for each row the entries of the columns. Empty if there is no file yet."""
+    path = path_of(table)
     if not path.exists():
         return {}
     with path.open(encoding="utf-8", newline="") as file:
@@ -135,7 +135,7 @@ def recorded(engine: str) -> dict[Row, dict[str, Resources]]:
 
 
 def measured(declared: Declared) -> Iterator[tuple[Row, Mapping[str, Resources]]]:
-    """Return every row of an engine's table, compiled now."""
+    """Return every row of a table, compiled now."""
 
     def cell(algorithm: str, schedule: Schedule, column: str) -> dict[str, Resources]:
         features, chip = COLUMNS[column]
@@ -152,19 +152,19 @@ def measured(declared: Declared) -> Iterator[tuple[Row, Mapping[str, Resources]]
                     yield (algorithm, spelled(schedule), kernel), row
 
 
-def renew(engine: str) -> int:
-    """Write an engine's table; return the number of its rows."""
-    rows = list(measured(DECLARED[engine]))
+def renew(table: str) -> int:
+    """Write a table; return the number of its rows."""
+    rows = list(measured(TABLES[table]))
     FOLDER.mkdir(exist_ok=True)
-    with path_of(engine).open("w", encoding="utf-8", newline="") as file:
+    with path_of(table).open("w", encoding="utf-8", newline="") as file:
         file.write(f"{HEADING}{compiler()}; renewed by: python -m tests.engines.cuda_resources\n")
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(["algorithm", "schedule", "kernel", *COLUMNS])
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["algorithm", "schedule", "kernel", *COLUMNS])
         for key, cells in rows:
-            table.writerow([*key, *(cells.get(column, "") for column in COLUMNS)])
+            writer.writerow([*key, *(cells.get(column, "") for column in COLUMNS)])
     return len(rows)
 
 
 if __name__ == "__main__":
-    for chosen in sys.argv[1:] or DECLARED:
+    for chosen in sys.argv[1:] or TABLES:
         print(f"{path_of(chosen)}: {renew(chosen)} kernels")

@@ -20,6 +20,7 @@ from tests.engines.cuda_modules import (
     CHIPS,
     DECLARED,
     FEATURES,
+    TABLES,
     Module,
     accepted,
     algorithms,
@@ -44,12 +45,14 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the CUDA compil
 MEND = "; if that is intended, update the table with python -m tests.engines.cuda_resources"
 
 
-CELLS = [
-    (engine, algorithm, schedule, column)
-    for engine in DECLARED
-    for algorithm, schedule in dict.fromkeys((algorithm, schedule) for algorithm, schedule, _ in recorded(engine))
-    for column in COLUMNS
-]
+def cells_of(table):
+    """Return the cells of a table, each a module to compile."""
+    compiled = dict.fromkeys((algorithm, schedule) for algorithm, schedule, _ in recorded(table))
+    return [(table, algorithm, schedule, column) for algorithm, schedule in compiled for column in COLUMNS]
+
+
+CELLS = [cell for engine in DECLARED for cell in cells_of(engine)]
+FURTHER = [cell for table in TABLES if table not in DECLARED for cell in cells_of(table)]  # with -m full only
 
 
 def compiles(engine, algorithm):
@@ -84,7 +87,7 @@ def test_the_choice_leaves_no_engine_algorithm_column_or_pair_of_options_out():
 def parameters():
     """Return all cells; those that are not chosen are marked as full."""
     today = set(CHOSEN)
-    for cell in CELLS:
+    for cell in (*CELLS, *FURTHER):
         engine, algorithm, schedule, column = cell
         marks = () if cell in today else (pytest.mark.full,)
         yield pytest.param(*cell, marks=marks, id=f"{engine}-{algorithm}-{column}-{schedule}")
@@ -92,7 +95,7 @@ def parameters():
 
 @pytest.mark.parametrize(("engine", "algorithm", "schedule", "column"), list(parameters()))
 def test_kernels_use_the_resources_of_the_table(engine, algorithm, schedule, column):
-    declared, (features, chip) = DECLARED[engine], COLUMNS[column]
+    declared, (features, chip) = TABLES[engine], COLUMNS[column]
     table = {
         kernel: cells[column]
         for (named, under, kernel), cells in recorded(engine).items()
@@ -112,16 +115,16 @@ def test_kernels_use_the_resources_of_the_table(engine, algorithm, schedule, col
     assert not any(grown.values()), f"{ {kernel: text for kernel, text in grown.items() if text} }{MEND}"
 
 
-@pytest.mark.parametrize("engine", list(DECLARED))
+@pytest.mark.parametrize("engine", list(TABLES))
 def test_every_engine_has_a_table_of_every_algorithm_that_it_runs(engine):
-    run = {algorithm for algorithm in algorithms() if accepted(DECLARED[engine], algorithm)}
+    run = {algorithm for algorithm in algorithms() if accepted(TABLES[engine], algorithm)}
     assert {algorithm for algorithm, _, _ in recorded(engine)} == run, f"the table is out of date{MEND}"
 
 
 @pytest.mark.parametrize("algorithm", algorithms())
-@pytest.mark.parametrize("engine", list(DECLARED))
+@pytest.mark.parametrize("engine", list(TABLES))
 def test_every_pair_of_options_is_in_the_table(engine, algorithm):
-    declared = DECLARED[engine]
+    declared = TABLES[engine]
     rows = {schedule for named, schedule, _ in recorded(engine) if named == algorithm}
     there = set().union(*(pairs(schedule_of(declared, schedule)) for schedule in rows))
     wanted = set().union(*(pairs(schedule) for schedule in accepted(declared, algorithm)))
