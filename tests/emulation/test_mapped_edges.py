@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.contract import EngineFailure, Phases
+from harness.contract import Device, EngineFailure, Phases
 from harness.device import host_memory
 from harness.edge_places import Place
 from harness.emulation.arrays import RuntimeFailure
@@ -215,6 +215,6 @@ def test_the_plan_prices_mapped_edges(mapped):
     program, graph = program_named("own_aggregate"), edges_and_loops()
     engine = mapped("pull")
     plan = plan_of(engine, program, graph, FEATURES)
-    answer = engine.supports(program, graph, FEATURES, None)
+    answer = engine.supports(program, graph, FEATURES, Device("cuda"))
     assert (answer.bytes_needed, answer.host_bytes) == (plan.bytes_needed, plan.host_bytes)
     assert plan.host_bytes == sum(buffer.nbytes for buffer in plan.buffers if buffer.of_edges) >= 4 * graph.num_edges

@@ -179,7 +179,7 @@ def test_a_gpu_is_estimated_by_its_figures(known, monkeypatch):
         return
     engine.generate(program("bfs"), graph, 1, device)
     assert engine.resolved_options()["share_by"] == "estimated"
-    assert engine.planned.thresholds.rebuild == engine.resolved_options()["dense_share"] < 0.3
+    assert engine.planned.extension.rebuild_share == engine.resolved_options()["dense_share"] < 0.3
 
 
 @pytest.mark.parametrize("chip", ["sm_90", pytest.param("sm_80", marks=pytest.mark.full)])
