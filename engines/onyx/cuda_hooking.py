@@ -53,9 +53,8 @@ class HookingCudaEngine(HookingEngine):
             self.build(program, graph, features, device, phases)
         store = self._store
         assert store is not None
-        with phases("context"):
-            open_device(device.index)
         with phases("load"):
+            open_device(device.index)
             module = cupy.cuda.function.Module()
             module.load(self._code.code)
             self._functions = {name: module.get_function(name) for name in NAMES}
