@@ -15,11 +15,18 @@ from harness.api.figures import fastest_on
 
 SOURCE = Path(__file__).with_name("probe.cu")
 KERNELS = (*(f"{work}_{features}" for work in WORKS for features in (SHORT, LONG)), "copied", "nothing")
-NEAR, FAR = (1 << 17, 1 << 22), (1 << 22, 1 << 24)  # vertices and edges; LONG floats for each take 8 and 256 MiB
+NEAR, FAR = (1 << 17, 1 << 21), (1 << 22, 1 << 24)  # vertices and edges; LONG floats for each take 8 and 256 MiB
+DEGREE = 16  # of probe.cu: edges of an owner, or of a source
 SKEW = 3  # ends are the numbers of vertices to this power, as on the CPU
 LARGEST = 1e6  # values, from which each pass sends lower ones
 THREADS, BLOCKS = 256, 8  # of a block; for each multiprocessor
 LAUNCHES, SAMPLES = 200, 3
+
+
+def sizes(memory: int) -> dict[str, tuple[int, int]]:
+    """Return vertices and edges by place, for a device with ``memory`` bytes. Every owner has a row of its own."""
+    vertices = min(FAR[0], max(NEAR[0], memory // (32 * FLOAT * LONG)))
+    return {"near": NEAR, "far": (vertices, min(FAR[1], DEGREE * vertices))}
 
 
 def cuda_figures(index: int) -> dict[str, float]:
@@ -38,13 +45,12 @@ def cuda_figures(index: int) -> dict[str, float]:
     grid = (BLOCKS * int(device.attributes["MultiProcessorCount"]),)
     found = {"cache": float(device.attributes["L2CacheSize"])}
     random, passes = np.random.default_rng(0), itertools.count()
-    most = max(NEAR[0], int(device.mem_info[1]) // (32 * FLOAT * LONG))
 
     def launch(kernel: Any, arguments: tuple[Any, ...]) -> None:
         kernel(grid, (THREADS,), (*arguments, np.float32(2 * next(passes))))
 
     with cupy.cuda.using_allocator(None), cupy.cuda.Stream(non_blocking=True) as stream:
-        for place, (vertices, edges) in (("near", NEAR), ("far", (min(FAR[0], most), FAR[1]))):
+        for place, (vertices, edges) in sizes(int(device.mem_info[1])).items():
             names = random.permutation(vertices).astype(np.int32)
             ends = cupy.asarray(names[(vertices * random.random(edges) ** SKEW).astype(np.int64)])
             x = cupy.asarray(random.random(vertices * LONG, np.float32) + np.float32(LARGEST))

@@ -10,9 +10,9 @@ import pytest
 from engines.onyx import cpu_probe, cuda_engine
 from engines.onyx.cpu_engine import OnyxCpuEngine
 from engines.onyx.cuda_engine import OnyxCudaEngine
-from engines.onyx.cuda_probe import KERNELS, SOURCE, cuda_figures
+from engines.onyx.cuda_probe import DEGREE, KERNELS, SOURCE, cuda_figures, sizes
 from engines.onyx.direction_choice import UNMEASURED
-from engines.onyx.direction_costs import FIGURES, LONG, NAMES, SHORT, WORKS, Costs
+from engines.onyx.direction_costs import FIGURES, FLOAT, LONG, NAMES, SHORT, WORKS, Costs
 from engines.onyx.policy import DEFAULT
 from engines.onyx.resolve import resolve
 from engines.onyx.schedule import OnyxSchedule
@@ -187,6 +187,15 @@ def test_the_kernels_of_the_probe_compile_without_spills(chip):
     found = compiled(SOURCE.read_text(encoding="utf-8"), {}, chip).resources()
     assert set(found) == set(KERNELS)
     assert all(one["spills"] == 0 for one in found.values())
+
+
+@pytest.mark.parametrize("memory", [0, 1 << 30, 8 << 30, 80 << 30])
+def test_every_owner_and_every_source_of_the_probe_has_a_row(memory):
+    assert f"constexpr int DEGREE = {DEGREE};" in SOURCE.read_text(encoding="utf-8")
+    for vertices, edges in sizes(memory).values():
+        assert edges % DEGREE == 0
+        assert edges // DEGREE <= vertices
+        assert vertices * LONG * FLOAT <= max(memory // 16, 8 << 20)
 
 
 @pytest.mark.gpu
