@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from harness.algorithms.sgd_mf import SGDMatrixFactorisation
-from harness.campaign.ordered_check import BY_METRICS
+from harness.campaign.ordered_check import BY_METRICS, metrics_by_superstep
 from harness.campaign.random_orders import RUNS, compared_supersteps, interval, metrics_in_random_orders
 from harness.contract import Engine, RunStatistics, Superstep, Yes
 from harness.graph.generators import random_ratings
@@ -378,3 +379,24 @@ def test_an_interval_is_that_of_one_more_run():
     assert high - mean == pytest.approx(mean - low)
     assert high - mean == pytest.approx(31.5991 * math.sqrt(4 / 3), rel=1e-5)  # Student's t, 2 degrees of freedom
     assert interval([2.0, 2.0], 0.1)[1:] == pytest.approx((1.8, 2.2))
+
+
+def test_an_algorithm_whose_metrics_fail_has_none_by_superstep():
+    """The rating of the last answer reports the failure."""
+
+    class Unrated:
+        metrics_by_superstep = True
+
+        def metrics(self, given, values):
+            raise ValueError("no ratings")
+
+    program = SimpleNamespace(outputs=("x",))
+    problem = SimpleNamespace(
+        algorithm=Unrated(), start=None, several_phases=False, graph=SimpleNamespace(num_edges=1), given=None,
+        carried={}, inputs=None, max_supersteps=3, program=program,
+    )  # fmt: skip
+    engine = SimpleNamespace(
+        stepwise=True, reset=lambda inputs: None, values=lambda name: np.zeros(1),
+        run=lambda most: RunStatistics(False, []), use=SimpleNamespace(away=nullcontext),
+    )  # fmt: skip
+    assert metrics_by_superstep(engine, problem) == {}
