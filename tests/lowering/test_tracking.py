@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from harness.algorithms.als import ALS
+from harness.algorithms.belief_propagation import BeliefPropagation
 from harness.algorithms.bfs import BFS
 from harness.algorithms.components import Components
 from harness.algorithms.kcore import KCore
@@ -201,3 +202,13 @@ def test_an_update_hears_every_change_of_the_parts_of_a_product():
     assert seen.sent(update) == parts
     others = [group for group in tracking.groups if group is not update]
     assert not any(tracking.exact(group, name) for group in others for name in parts)
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_readers_of_an_edge_property_are_the_groups_that_read_it(fold):
+    tracking = tracked(separated(products_as_sums(trace(BeliefPropagation()))), fold=fold)
+    for name in {prop.name for prop in tracking.program.properties.values() if prop.place == "edge"}:
+        found = tracking.edge_readers(name)
+        assert all(spaces for _, spaces in found)
+        readers = [group for group in tracking.groups if any(read == name for _, read in tracking.edges(group))]
+        assert [group for group, _ in found] == readers

@@ -13,8 +13,9 @@ from PIL import Image
 
 from harness.records import write_json, write_record
 from harness.report.__main__ import main
-from harness.report.figures import write_figures
+from harness.report.figures import _speed_up, write_figures
 from harness.report.results import NothingFound, read_results
+from harness.report.series import comparisons
 from tests.records.samples import record
 from tests.report.sweeps import SCRIPT, cell, sweep
 
@@ -136,3 +137,13 @@ def test_reports_load_neither_engines_nor_compilers():
     code = f"import sys, {modules}; print([m for m in {heavy!r} if m in sys.modules])"
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert finished.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("times", "shade"), [(8, 0.86), (4, 0.86), (2, 0.68), (1 / 2, 0.32), (1 / 4, 0.14), (1 / 9, 0.14)]
+)
+def test_a_speed_up_of_two_has_half_the_colour_of_one_of_four(times, shade):
+    seconds = 1 / times
+    [group] = comparisons([record("fast", (seconds, seconds, seconds)), record("slow", (1.0, 1.0, 1.0))], "slow")
+    assert _speed_up(group, group.records[0]) == (f"{times:.3g}", pytest.approx(shade))
+    assert _speed_up(group, group.records[1]) == ("1", 0.5)

@@ -6,6 +6,7 @@ import pytest
 
 from harness.report.page import model as page_models
 from harness.report.page import render_page, write_page
+from harness.report.page.environment import environment
 from harness.report.page.model import page_model
 from tests.processes import HANGS_S
 from tests.records.samples import record, warm_record
@@ -403,3 +404,18 @@ def test_charts_of_many_cells_take_the_place_of_more_comparisons(cells, left, mo
     monkeypatch.setattr(page_models, "_DRAWN_KB", 10)
     records = [cell(f"engine {i}", "ring", "flood", k, k * 1e-3) for k in (1, 2, 3) for i in range(cells)]
     assert page_model(records, None, len(records))["not_close"] == left
+
+
+def test_the_table_is_filtered_by_the_labels_that_it_shows():
+    labels = [{"engine": f"fast (way={way})", "algorithm": "flood", "graph": "ring"} for way in "ab"]
+    choices = dict(page_model([record(labels=one) for one in labels], None, 2)["choices"])
+    assert choices["engine"] == ["fast (way=a)", "fast (way=b)"]
+    assert (choices["algorithm"], choices["graph"], choices["outcome"]) == (["flood"], ["ring"], ["ok"])
+
+
+def test_the_environment_tells_nothing_from_what_is_not_known():
+    told = [{"other_cores": 0.0, "boost": False, "governor": None}, {"other_cores": 0.0, "governor": "powersave"}]
+    shown = dict(environment([record(environment=one) for one in told]))
+    assert shown["other cores"] == "0"
+    assert shown["boost"] == "False (1 cells); not known (1 cells)"
+    assert shown["governor"] == "not known (1 cells); powersave (1 cells)"
