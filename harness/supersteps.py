@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 Direction = Literal["push", "pull", "dense", "untracked"]
 By = Literal["given", "fitted", "estimated"]
@@ -44,3 +45,9 @@ class Superstep:
     edges: int
     direction: Direction
     choice: Choice | None = field(default=None, compare=False)
+
+
+def choices_of(supersteps: Sequence[Superstep]) -> list[list[Any]]:
+    """Return the ``choices`` field of a record; empty unless the direction of every superstep was chosen."""
+    made = [step.choice for step in supersteps]
+    return [list(one.plain()) for one in made if one is not None] if None not in made else []

@@ -23,6 +23,7 @@ from harness.plugins import closest
 from harness.records import SCHEMA_VERSION
 from harness.records.outcome import Outcome
 from harness.report.units import seconds
+from harness.supersteps import choices_of
 from onyx_harness.arrays import LIBRARIES, as_library, host_copy, require
 from onyx_harness.graphs import NamedGraph
 from onyx_harness.inputs import on_host
@@ -196,6 +197,7 @@ class Result:
             "lost_updates": None,
             "transfers": None if (moved := self.statistics.transfers) is None else moved.plain(),
             "link": None,
+            "choices": choices_of(self.statistics.supersteps),
             "artefacts": [],
             "environment": {**environment(), "threads": cell.device.threads},
             "output": "",

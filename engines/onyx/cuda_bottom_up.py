@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.api import message_bound
 from harness.api.cuda import BEST, EXTREME, CudaBuffer, Holds, work
+from harness.api.directions import message_bound
 
 if TYPE_CHECKING:
     from engines.onyx.schedule import OnyxSchedule

@@ -11,8 +11,9 @@ from engines.onyx.cuda_fused_next_superstep import fused_next_superstep
 from engines.onyx.cuda_kernels import Choices
 from engines.onyx.cuda_panels import panel_of
 from engines.onyx.policy import small_degrees
-from harness.api import fold_groups, message_bound, unfolded
+from harness.api import fold_groups, unfolded
 from harness.api.cuda import CudaSetting, DeviceLayout, KeptAccumulators, TeamShape, Thresholds, flips_of
+from harness.api.directions import message_bound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from engines.onyx.direction_costs import Costs
 from engines.onyx.estimates import following_share
 from engines.onyx.policy import DEFAULT, Policy, small_degrees
-from harness.api import EdgeReduce, EdgeUpdate, GraphReduce, K, change_driven, message_bound, reads
+from harness.api import EdgeReduce, EdgeUpdate, GraphReduce, K, change_driven, reads
+from harness.api.directions import message_bound
 
 FLOAT = 4  # bytes
 UNTRACKED = "direction=adaptive pushes what changed while little does; give change_driven=true, or push or pull"

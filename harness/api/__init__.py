@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from harness.language.evaluation import Evaluator, concrete
     from harness.language.expressions import ELEMENTWISE, Expression, K, constant, read, substitute, walk
     from harness.language.initial_state import initial_values
-    from harness.language.message_bounds import message_bound
     from harness.language.program import (
         EdgeReduce,
         EdgeStep,
@@ -76,7 +75,6 @@ _HOME = {
     "harness.language.expressions": "ELEMENTWISE Expression K constant read substitute walk",
     "harness.language.reference": "segment_reduce",
     "harness.language.initial_state": "initial_values",
-    "harness.language.message_bounds": "message_bound",
     "harness.language.program": "EdgeReduce EdgeStep EdgeUpdate GraphReduce Property Stage VertexStep reads",
     "harness.lowering.log_products": "products_as_sums",
 }
@@ -95,7 +93,7 @@ __all__ = [
     "Expression", "FoldGroup", "Graph", "GraphFacts", "GraphReduce", "GraphSpec", "Inputs", "InvalidInput", "K",
     "LanguageError", "No", "Operations", "PerDevice", "Phases", "Program", "Property", "RunStatistics", "ScheduleError",
     "Settling", "Stage", "Superstep", "Unsupported", "VertexStep", "Yes", "change_driven", "concrete",
-    "constant", "cuda_unavailable", "fold_groups", "hookimpl", "initial_values", "message_bound", "mutable",
+    "constant", "cuda_unavailable", "fold_groups", "hookimpl", "initial_values", "mutable",
     "option", "options_of", "products_as_sums", "read", "reads", "schedule_text", "segment_reduce", "substitute",
     "unfolded", "walk", "watched",
 ]  # fmt: skip

@@ -1,7 +1,8 @@
-"""Why the supersteps of a run push or pull, for engines that choose by superstep."""
+"""For engines whose supersteps push or pull: why one did, and the bound of the messages that a pull may receive."""
 
 from __future__ import annotations
 
+from harness.language.message_bounds import message_bound
 from harness.supersteps import By, Choice, Reason
 
-__all__ = ["By", "Choice", "Reason"]
+__all__ = ["By", "Choice", "Reason", "message_bound"]

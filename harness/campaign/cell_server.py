@@ -44,7 +44,10 @@ _MODULES = (
     "harness.campaign.resolution", "harness.campaign.solve_window", "harness.language.explain",
     "harness.transactions.profiler", "mmap", "platformdirs", "scipy.sparse", "scipy.sparse.csgraph", "numba",
 )  # fmt: skip
-_FOR_ENGINES = ("harness.api", "harness.api.cpu", "harness.api.library")  # some export lazily
+# Some export lazily.
+_FOR_ENGINES = (
+    "harness.api", "harness.api.cpu", "harness.api.directions", "harness.api.figures", "harness.api.library",
+)  # fmt: skip
 # None of them calls the driver.
 _FOR_GPUS = ("cupy", "cupy_backends.cuda.api.driver", "cupy_backends.cuda.libs.nvrtc", "harness.api.cuda")
 _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")  # on Linux, in Windows' subsystem for Linux

@@ -15,6 +15,7 @@ from harness.campaign.guarded_engine import guarded
 from harness.contract import Device, Engine, Phases, RunStatistics
 from harness.records import Mark
 from harness.records.statistics import FEWEST_SAMPLES, Interval, median_interval, trend
+from harness.supersteps import choices_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,9 +64,8 @@ class Timing:
         return [[step.active, step.edges, step.direction] for step in self.statistics.supersteps]
 
     def choices(self) -> list[list[Any]]:
-        """Return the ``choices`` field of a record; empty unless the direction of every superstep was chosen."""
-        made = [step.choice for step in self.statistics.supersteps]
-        return [list(one.plain()) for one in made if one is not None] if None not in made else []
+        """Return the ``choices`` field of a record."""
+        return choices_of(self.statistics.supersteps)
 
 
 def measure_engine(

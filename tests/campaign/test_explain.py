@@ -61,7 +61,7 @@ def test_an_engine_that_cannot_run_it_says_why(command_here):
         ("cuda", (
             "direction='adaptive'", "dense_share=0.3,", "at least 0.3 of the edges have moved (fitted)",
             "_changes(Run* run", "_rebuilt(Run* run",
-            "bottom_up: pulls skip vertices that are as good as best.level + 1,",
+            "bottom_up: pulls skip vertices that are as good as (best.level + 1),",
         )),
     ],
 )  # fmt: skip

@@ -9,6 +9,7 @@ from engines.onyx.cuda_plan import FOLDER
 from harness.emulation.arrays import allocated
 from harness.emulation.compiler import Module, library, unavailable
 from harness.lowering.cuda.modules import HEADER, headers
+from harness.lowering.cuda.run_extension import RunExtension
 from tests.engines.device_functions import headers_of_teams
 
 pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
@@ -41,7 +42,7 @@ extern "C" __global__ void rows_{n}(const float* source, float* copied, float* p
 def test_rows_of_all_lengths(lanes, width):
     head = HEADER.format(
         title="a test", lanes=lanes, width=width, block=LANES_OF_BLOCK, coherent="", groups=1, edge_id="unsigned",
-        includes='#include "teams.cuh"',
+        includes='#include "teams.cuh"', extension=RunExtension().declaration,
     )  # fmt: skip
     module = Module()
     kernels = [KERNEL.format(n=n, rows=ROWS, stride=STRIDE) for n in LENGTHS]
@@ -85,6 +86,7 @@ def test_owners_of_a_list_visit_each_wanted_vertex_once(wanted):
         groups=1,
         edge_id="unsigned",
         includes='#include "matrices.cuh"',
+        extension=RunExtension().declaration,
     )
     module = Module()
     module.load(str(library(head + LISTED, headers(FOLDER))).encode())

@@ -11,7 +11,9 @@ from engines.outofmemory.emogi import cuda_plan as emogi
 from engines.pullbaseline.simdx import cuda_plan as simdx
 from harness.emulation.arrays import allocated
 from harness.emulation.compiler import Module, library, unavailable
+from harness.lowering.cuda.executor import PAST_FIELDS
 from harness.lowering.cuda.modules import HEADER, headers
+from harness.lowering.cuda.run_extension import RunExtension
 
 pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
 
@@ -20,7 +22,7 @@ def launched(folder, source, *given):
     """Compile a kernel ``found`` with the headers of a folder, and run one block of 64 threads."""
     head = HEADER.format(
         title="a test", lanes=1, width=1, block=64, coherent="", groups=1, edge_id="unsigned",
-        includes='#include "matrices.cuh"',
+        includes='#include "matrices.cuh"', extension=RunExtension().declaration,
     )  # fmt: skip
     module = Module()
     module.load(str(library(head + source, headers(folder))).encode())
@@ -81,5 +83,7 @@ extern "C" __global__ void found(Count sides, Past* past, Count* settled)
     }
 }
 """
-    launched(Path(emogi.__file__).parent, source, np.int64(sides), allocated(np.zeros(12, np.int64)), settled)
+    launched(
+        Path(emogi.__file__).parent, source, np.int64(sides), allocated(np.zeros(4 * PAST_FIELDS, np.int64)), settled
+    )
     assert settled.get().tolist() == [int(i + 1 >= sides) for i in range(4)]

@@ -372,8 +372,10 @@ def test_every_schedule_of_cusparse_leaves_a_way(features):
         assert [way for way in all_ways(features) if allowed(way, features)], options
 
 
-@pytest.mark.parametrize(("weighted", "direction"), [((False,), "pull"), ((True,), "push"), ((True, True), "push"),
-                                                     ((True, False), "pull"), ((False, True), "pull")])  # fmt: skip
+@pytest.mark.parametrize(("weighted", "direction"), [
+    ((False,), "adaptive"), ((True,), "push"), ((True, True), "push"), ((True, False), "adaptive"),
+    ((False, True), "adaptive"),
+])  # fmt: skip
 def test_changes_are_pushed_on_the_cpu_if_all_messages_travel_along_paths(weighted, direction):
     """A message that is only the value of its source moves most vertices at once."""
 
