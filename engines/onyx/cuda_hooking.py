@@ -23,7 +23,8 @@ class HookingCudaEngine(HookingEngine):
     """Hooking with a thread for each vertex, and one for each value."""
 
     device: Device
-    _store: DeviceStore | None = None
+    _store: DeviceStore | None = None  # once it is built
+    _parent: Any = None  # once it is prepared
 
     def bytes_needed(self, graph: Graph, row_bytes: int) -> int:
         """Return the bytes of the graph's out-edges, of the forest, and of the values before and after a run."""
@@ -37,6 +38,7 @@ class HookingCudaEngine(HookingEngine):
 
     def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Compile the kernels, and arrange the graph's arrays on the host."""
+        self.close()
         self.pose(program, graph, features)
         self.device = device
         with phases("compile"):
@@ -49,7 +51,8 @@ class HookingCudaEngine(HookingEngine):
         """Load the kernels, and upload the out-edges."""
         import cupy
 
-        if self._store is None:
+        built = self._store is not None and self._parent is None
+        if not built or (self.program, self.graph, self.features) != (program, graph, features):
             self.build(program, graph, features, device, phases)
         store = self._store
         assert store is not None
@@ -61,7 +64,6 @@ class HookingCudaEngine(HookingEngine):
         with phases("upload"):
             require_memory(store.device_bytes(_structure(graph)) + 4 * graph.num_vertices)
             store.attach()
-            self._attached = True
             self._offsets, self._neighbours = (store.array(buffer) for buffer in _structure(graph))
             self._parent = cupy.zeros(graph.num_vertices, np.uint32)
             self._largest = cupy.zeros(1, np.uint32)
@@ -117,9 +119,10 @@ class HookingCudaEngine(HookingEngine):
     def close(self) -> None:
         """Release the arrays and the kernels."""
         store, self._store = self._store, None
-        if store is not None and self.__dict__.pop("_attached", False):
+        if store is not None and self._parent is not None:
             store.detach()
-        for name in ("_functions", "_offsets", "_neighbours", "_parent", "_largest", "_values", "_code"):
+        self._parent = None
+        for name in ("_functions", "_offsets", "_neighbours", "_largest", "_values", "_code"):
             self.__dict__.pop(name, None)
 
 

@@ -100,6 +100,8 @@ def meaningless(given: OnyxSchedule, device: DeviceFacts) -> str:
     """Return why ``share_by`` of a schedule as given cannot be followed; empty if it can."""
     if given.share_by is None:
         return ""
+    if given.change_driven is False:
+        return "share_by chooses the share of direction=adaptive; leave it unset with change_driven=false"
     if given.direction in ("push", "pull"):
         return f"share_by chooses the share of direction=adaptive; leave it unset with direction={given.direction}"
     if given.dense_share is not None:

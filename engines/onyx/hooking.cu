@@ -52,7 +52,10 @@ extern "C" __global__ void hook_first(
 extern "C" __global__ void flatten(Vertex* parent, Vertex vertices)
 {
     const Vertex v = own_vertex();
-    if (v < vertices) ((volatile Vertex*)parent)[v] = root_of(parent, v);
+    if (v >= vertices) return;
+    Vertex root = parent_of(parent, v);  // paths are not halved: that may replace the root of another thread's vertex
+    for (Vertex above = parent_of(parent, root); above != root; above = parent_of(parent, root)) root = above;
+    ((volatile Vertex*)parent)[v] = root;
 }
 
 // Sets `largest` to the root that most of BLOCK vertices have. One block.

@@ -98,6 +98,9 @@ class HookingEngine(Engine):
             return No(f"hooking: {found}")
         if not graph.facts.paired:
             return No("hooking finds components of graphs in which every edge has a reverse edge")
+        if graph.num_vertices - 1 > program.max_supersteps:
+            limit = f"after {program.max_supersteps} supersteps"
+            return No(f"hooking gives the fixed point, and {program.name} may end before it, {limit}")
         shape = concrete(program.properties[found.state].shape, features)
         return Yes(self.bytes_needed(graph, 4 * math.prod(shape)))
 

@@ -73,9 +73,18 @@ def hook_others(
 
 @njit(nogil=True, cache=True)  # pragma: no cover - compiled
 def flatten(parent: Array, first: int, last: int) -> None:
-    """Set the parent of each vertex to its root; no thread hooks meanwhile."""
+    """Set the parent of each vertex to its root; no thread hooks meanwhile.
+
+    Only the range's own entries are written: a thread that halves the path of another's vertex may replace its root.
+    """
     for v in range(first, last):
-        publish(parent, v, root_of(parent, int32(v)))
+        at = published(parent, v)
+        while True:
+            above = published(parent, at)
+            if above == at:
+                break
+            at = above
+        publish(parent, v, at)
 
 
 @njit(nogil=True, cache=True)  # pragma: no cover - compiled

@@ -11,6 +11,7 @@ WITH_SOLVER = {
     "tune": "it times plans by their supersteps; omit one of them",
     "change_driven": "the vectors of a solver change everywhere; leave it unset",
     "panel": "a run solves the systems of all features together; omit one of them",
+    "share_by": "its supersteps visit all edges; leave it unset",
 }
 
 
@@ -170,7 +171,9 @@ class OnyxSchedule(EdgeOptions):
                 raise ScheduleError(f"schedule option {name} is true, false or null, not {getattr(self, name)!r}")
         if self.tried is not None:
             raise ScheduleError("schedule option tried is set by tune=true; leave it unset")
-        for name in ("tune", "change_driven", "panel") if self.solver is not None else ():
+        if self.solver is not None and self.direction == "adaptive":
+            raise ScheduleError("direction=adaptive has no meaning with a solver; give push or pull, or leave it unset")
+        for name in WITH_SOLVER if self.solver is not None else ():
             if getattr(self, name):
                 raise ScheduleError(f"schedule option {name} has no meaning with a solver; {WITH_SOLVER[name]}")
         if self.solved is not None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from engines.onyx.engine import OnyxEngine
+from harness.contract import Phases
 from harness.device.compilation import Compiled
 from harness.emulation.compiler import library
-from tests.engines.test_hooking import GRAPHS, check
+from harness.language import Inputs
+from tests.engines.test_hooking import GRAPHS, HOOKED, check, expected, flood
 
 
 @pytest.fixture
@@ -31,3 +35,15 @@ def hooking_emulated(emulated, monkeypatch):
 @pytest.mark.parametrize("name", GRAPHS)
 def test_the_kernels_give_the_values_of_components(name, reducer, hooking_emulated):
     check(GRAPHS[name](), reducer, 3, hooking_emulated)
+
+
+def test_an_engine_is_prepared_again_for_another_problem(hooking_emulated):
+    engine = OnyxEngine(HOOKED).on(hooking_emulated)
+    for reducer, name in (("min", "grid"), ("max", "scattered"), ("max", "mesh")):
+        graph = GRAPHS[name]()
+        engine.prepare(flood(reducer), graph, 1, hooking_emulated, Phases())
+        own = np.random.default_rng(0).integers(-9, 9, (graph.num_vertices, 1)).astype(np.float32)
+        engine.reset(Inputs({"own": own}))
+        engine.run(1)
+        assert np.array_equal(engine.values("x"), expected(graph, own, reducer))
+    engine.close()

@@ -174,6 +174,19 @@ def test_a_step_that_does_more_is_no_flood():
     assert "does not only pass" in Flood.of(flood("min", lambda v: v.best + 0 * v.x))
 
 
+def test_a_program_that_may_end_before_its_fixed_point_is_refused():
+    path = np.arange(1001)
+    graph = Graph.from_edges(path, path + 1, num_vertices=1002, name="path").with_reverse_edges()
+    answer = OnyxEngine(HOOKED).supports(flood("min"), graph, 1, Device())
+    assert answer == No("hooking gives the fixed point, and flood may end before it, after 1000 supersteps")
+
+
+def test_flattening_writes_only_the_vertices_of_its_range():
+    parent = np.array([0, 0, 1, 2, 3, 4, 5], np.int32)
+    kernels.flatten(parent, 5, 7)
+    assert parent.tolist() == [0, 0, 1, 2, 3, 0, 0]
+
+
 def test_edges_without_a_reverse_edge_are_refused():
     graph = Graph.from_edges([0, 1], [1, 2], num_vertices=3, name="path")
     answer = OnyxEngine(HOOKED).supports(flood("min"), graph, 1, Device())
