@@ -129,22 +129,25 @@ def gallery_figures() -> dict[str, str]:
 
 
 def _drawn(path: Path) -> list[str]:
-    """Draw a published sweep: the figure of its layout, or times over features, or speed-ups."""
+    """Draw a published sweep: the figure of its layout, or times over features, speed-ups, or parts of a run."""
     sweep = read_published(path)
     layout = Layout.from_plain(sweep.layout) if sweep.layout else None
     with tempfile.TemporaryDirectory() as folder:
         if layout is not None and layout.kind != "table":
             files = write_layout_figure(Path(folder, "layout"), layout, sweep.records)
-            return [one.read_text(encoding="utf-8") for one in files if one.suffix == ".svg"]
+            if files:  # a layout of ratios has none
+                return [one.read_text(encoding="utf-8") for one in files if one.suffix == ".svg"]
         found: dict[str, list[str]] = {}
         with settings():
             for kind, _, figure in figures_of(named(layout, sweep.records), sweep.baseline):
-                if kind not in ("features", "speed-ups"):
-                    break  # the others follow, one for each comparison
+                if kind not in ("features", "speed-ups") and len(found) > 0:
+                    break  # the others follow, one or two for each comparison
                 text = io.StringIO()
                 figure.savefig(text, format="svg", bbox_inches="tight", metadata={"Date": None})
                 found.setdefault(kind, []).append(text.getvalue())
-    return (found.get("features") or found.get("speed-ups", []))[:MOST_FIGURES]
+    return next((found[kind] for kind in ("features", "speed-ups", "supersteps", "phases") if kind in found), [])[
+        :MOST_FIGURES
+    ]
 
 
 def _section(name: str, text: str) -> str:

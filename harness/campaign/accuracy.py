@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from harness.campaign.environment import Bystanders
-from harness.campaign.measurement import Timing, answer_of, marks_of, measure_engine, reset, spare_cores
+from harness.campaign.measurement import Timing, answer_of, marks_of, measure_engine, reset, spare_cores, watched_cores
 from harness.campaign.reference import converged
 from harness.contract import Phases
 from harness.language.validation import compare
@@ -102,7 +102,7 @@ def tell_accuracy(
     """
     report.stage("accuracy")
     with engine.use.alone(), phases("accuracy"):
-        bystanders = Bystanders()
+        bystanders = Bystanders(watched_cores(cell.device))
         at_stop = distance(problem, target, values)
         fields, timed = accuracy_of(engine, problem, target, timing, at_stop, cell.measure)
         others = bystanders.cores()

@@ -260,7 +260,7 @@ def _values(
     from harness.campaign.least_work import WORK, work_of
     from harness.campaign.link import is_crossed, link_of, with_pages
     from harness.campaign.lock import others_at_rest
-    from harness.campaign.measurement import answer_of, marks_of, measure_engine, reset, spare_cores
+    from harness.campaign.measurement import answer_of, marks_of, measure_engine, reset, spare_cores, watched_cores
     from harness.campaign.ordered_check import metrics_by_superstep, run_in_order
     from harness.campaign.plausibility import SAMPLED_BYTES, Witness
     from harness.campaign.sampled_check import RunInParts, checked
@@ -277,7 +277,7 @@ def _values(
             reset(engine, problem.inputs, problem.start)
     with contextlib.ExitStack() as turn:
         turn.enter_context(engine.use.alone())
-        bystanders = Bystanders()
+        bystanders = Bystanders(watched_cores(cell.device))
         cold = cold_run(engine, cell, problem, report) if problem.start is not None else None
         report.stage("solve")
         witness = Witness(engine, problem.validated, sample if problem.answer_bytes > SAMPLED_BYTES else None)

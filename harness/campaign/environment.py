@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 import time
+from collections.abc import Collection
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -54,15 +55,16 @@ def environment_key() -> str:
 
 
 class Bystanders:
-    """Activity of other processes on the machine since this object was created."""
+    """Activity of other processes since this object was created, on the whole machine or on these ``cores``."""
 
-    def __init__(self) -> None:
-        self._began, self._busy, self._own = time.perf_counter(), _busy_seconds(), time.process_time()
+    def __init__(self, cores: Collection[int] | None = None) -> None:
+        self._cores = cores
+        self._began, self._busy, self._own = time.perf_counter(), _busy_seconds(cores), time.process_time()
         self._throttled = times_throttled()
 
     def cores(self) -> float:
         """Return how many cores other processes kept busy on average; the system counts in ticks of 10 ms."""
-        others = _busy_seconds() - self._busy - (time.process_time() - self._own)
+        others = _busy_seconds(self._cores) - self._busy - (time.process_time() - self._own)
         return max(0.0, others) / max(time.perf_counter() - self._began, 1e-9)
 
     def throttled(self) -> bool:
@@ -70,10 +72,15 @@ class Bystanders:
         return times_throttled() > self._throttled
 
 
-def _busy_seconds() -> float:
-    """Return the non-idle seconds of all cores, including those stolen by the host of a virtual machine."""
-    times = psutil.cpu_times()
-    return sum(getattr(times, kind, 0.0) for kind in ("user", "nice", "system", "irq", "softirq", "steal"))
+def _busy_seconds(cores: Collection[int] | None) -> float:
+    """Return the non-idle seconds of these cores, including those stolen by the host of a virtual machine.
+
+    If the system does not list each of them, all cores are counted.
+    """
+    times = psutil.cpu_times(percpu=True) if cores else []
+    counted = [times[core] for core in cores] if cores and max(cores) < len(times) else [psutil.cpu_times()]
+    kinds = ("user", "nice", "system", "irq", "softirq", "steal")
+    return sum(getattr(of_core, kind, 0.0) for of_core in counted for kind in kinds)
 
 
 def memory_total() -> int:

@@ -149,6 +149,14 @@ def marks_of(
     return marks
 
 
+def watched_cores(device: Device) -> set[int] | None:
+    """Return the cores on which other work disturbs a run on the device; None: all of the machine.
+
+    On a GPU they are the ones that this process may use, so that ``taskset`` can keep cells of several GPUs apart.
+    """
+    return None if device.kind == "cpu" else os.sched_getaffinity(0)
+
+
 def spare_cores(device: Device) -> int:
     """Return how many cores a run on the device leaves to other processes: on a GPU all usable ones but two."""
     return 0 if device.kind == "cpu" else max(0, len(os.sched_getaffinity(0)) - _CORES_OF_A_GPU)

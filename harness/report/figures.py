@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 FORMATS = ("svg", "pdf", "png")
 # Size of a figure in inches, for one column of text; every line has its own colour and marker.
 _WIDTH, _HEIGHT = 4.6, 3.0
+_CHARACTER = 0.075  # inches: the mean width of a character of a label
 _COLOURS = ("#0b62c4", "#bd4409", "#0b7a4b", "#9a2f8f", "#7a6500", "#bf1658", "#59616b", "#087886")
 _MARKERS = "os^DvPX*"
 # Matplotlib declares the names of its settings as literal types, which change between releases.
@@ -155,7 +156,10 @@ def speed_up_figure(groups: Sequence[Comparison], engines: list[str], baseline: 
     """Draw the heat map: a row per comparison, a column per engine; ``~``: no difference, ``?``: no verdict."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(1.6 + 0.85 * len(engines), 0.9 + 0.26 * len(groups)), layout="constrained")
+    rows = [f"{_named(group.block)}, k = {group.features}" for group in groups]
+    width = 0.5 + _CHARACTER * max(map(len, rows)) + 0.85 * len(engines)
+    height = 0.7 + 0.5 * _CHARACTER * max(map(len, engines)) + 0.26 * len(groups)  # columns rise by 30 degrees
+    figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.add_subplot()
     for row, group in enumerate(groups):
         for record in group.records:
@@ -166,7 +170,7 @@ def speed_up_figure(groups: Sequence[Comparison], engines: list[str], baseline: 
             axes.text(column, row, text, ha="center", va="center", fontsize=8)
     axes.set(xlim=(-0.5, len(engines) - 0.5), ylim=(len(groups) - 0.5, -0.5), title=f"Speed-up over {baseline}")
     axes.set_xticks(range(len(engines)), engines, rotation=30, ha="right")
-    axes.set_yticks(range(len(groups)), [f"{_named(group.block)}, k = {group.features}" for group in groups])
+    axes.set_yticks(range(len(groups)), rows)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     return figure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections import namedtuple
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -62,6 +63,23 @@ def test_being_held_back_by_a_quota_is_noticed(groups):
     assert not bystanders.throttled()
     groups("0::/\n", cpu_dot_stat=stat.format(3))
     assert bystanders.throttled()
+
+
+def test_only_work_on_the_watched_cores_counts(monkeypatch):
+    kinds = namedtuple("kinds", "user system idle")
+    busy = [0.0, 0.0, 0.0]
+
+    def times(percpu=False):
+        of_cores = [kinds(seconds, 0.0, 9.0) for seconds in busy]
+        return of_cores if percpu else kinds(sum(busy), 0.0, 9.0)
+
+    monkeypatch.setattr(environment.psutil, "cpu_times", times)
+    monkeypatch.setattr(environment.time, "process_time", lambda: 0.0)
+    clock = iter([0.0] * 4 + [2.0] * 4)
+    monkeypatch.setattr(environment.time, "perf_counter", lambda: next(clock))
+    watched = [environment.Bystanders(cores) for cores in (None, {0, 2}, {1}, {1, 3})]
+    busy[:] = [4.0, 1.0, 2.0]
+    assert [one.cores() for one in watched] == [3.5, 3.0, 0.5, 3.5]  # no core has the number 3: all are counted
 
 
 @pytest.fixture
