@@ -51,8 +51,8 @@ def _link_notes(records: Sequence[Record]) -> list[str]:
         f"{statistics.median(link['in_place'][size] for link in links if size in link['in_place']) / GB:.3g} GB/s"
         for size in sizes
     ]
-    told = ", ".join([f"plain copies {copy / GB:.3g} GB/s", *in_place])
-    return [f"the link, medians of {len(links)} cells: {told}"]
+    rates = ", ".join([f"plain copies {copy / GB:.3g} GB/s", *in_place])
+    return [f"the link, medians of {len(links)} cells: {rates}"]
 
 
 def rate(record: Record | None) -> float | None:

@@ -28,8 +28,8 @@ def counters(monkeypatch):
                 nvmlReturn=refused, valueType=kind, value=SimpleNamespace(uiVal=count % ROOM, ullVal=count)
             )
 
-        told = iter([[value(one) for one in before], [value(one) for one in after]])
-        nvml = SimpleNamespace(NVML_VALUE_TYPE_UNSIGNED_INT=1, nvmlDeviceGetFieldValues=lambda *_: next(told))
+        counts = iter([[value(one) for one in before], [value(one) for one in after]])
+        nvml = SimpleNamespace(NVML_VALUE_TYPE_UNSIGNED_INT=1, nvmlDeviceGetFieldValues=lambda *_: next(counts))
 
         @contextmanager
         def opened(index):

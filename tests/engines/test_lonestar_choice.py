@@ -412,10 +412,10 @@ def test_updates_a_second_and_their_share_of_the_rate_of_copies_are_printed(tmp_
             record["schedule"]["feature_aware"] = False
         path.write_text(json.dumps(record))
     training.main(["roof", str(tmp_path)])
-    told = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().out.splitlines()
     share = 1500 / 1e-4 * (12 + 16 * 16) / 1e10
-    assert f"g, k = 16, grid (a thread an edge): 15.0 M/s, {share:.2f} (made, threads 2)" in told
-    assert len(told) == 5
+    assert f"g, k = 16, grid (a thread an edge): 15.0 M/s, {share:.2f} (made, threads 2)" in lines
+    assert len(lines) == 5
     with pytest.raises(ValueError, match="sgd_atomics"):
         training.main(["roof", str(tmp_path / "nothing")])
 

@@ -107,7 +107,7 @@ def test_packing_is_timed_apart():
 
 
 @pytest.mark.parametrize(
-    ("engine", "options", "told"),
+    ("engine", "options", "reason"),
     [
         ("onyx", {"codes": "packed"}, "edges=resident are read where they are"),
         ("onyx", {"codes": "packed", "edges": "mapped"}, "edges=mapped are read where they are"),
@@ -122,7 +122,7 @@ def test_packing_is_timed_apart():
         ),
     ],
 )
-def test_packed_ids_are_refused_where_single_rows_are_read(engine, options, told):
+def test_packed_ids_are_refused_where_single_rows_are_read(engine, options, reason):
     with pytest.raises(ScheduleError, match="codes=packed") as error:
         new_engine(engine, options)
-    assert told in str(error.value)
+    assert reason in str(error.value)

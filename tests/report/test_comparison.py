@@ -422,10 +422,10 @@ def test_a_subset_of_the_cores_is_recorded():
     assert labels == ["fast on 1 thread", "fast on 2 threads", "fast"]
 
 
-@pytest.mark.parametrize(("limit", "told"), [(None, False), (30, True)])
-def test_a_limit_of_supersteps_is_shown_if_there_is_one(limit, told):
+@pytest.mark.parametrize(("limit", "expected"), [(None, False), (30, True)])
+def test_a_limit_of_supersteps_is_shown_if_there_is_one(limit, expected):
     one = record()
     limited = {**one, "config": {**one["config"], "max_supersteps": limit}}
     text = " ".join(shown([limited]).split())
-    assert ("at most" in text) is told
-    assert ("30" in text) is told
+    assert ("at most" in text) is expected
+    assert ("30" in text) is expected

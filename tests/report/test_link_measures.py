@@ -28,15 +28,15 @@ def test_a_rate_is_that_of_the_bytes_moved_over_the_rate_of_copies():
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reason"),
     [
         ({"link": None}, "the rate of the link is not recorded"),
         ({"transfers": None}, "bytes are not counted"),
     ],
 )
-def test_a_rate_that_cannot_be_computed_says_why(changes, told):
+def test_a_rate_that_cannot_be_computed_says_why(changes, reason):
     run = cell("fast", 1.0, **{"transfers": moved(150), "link": LINK, **changes})
-    assert found([run], what="rate", at_least=0.7) == ([], "not measured", f"flood, ring: {told}")
+    assert found([run], what="rate", at_least=0.7) == ([], "not measured", f"flood, ring: {reason}")
 
 
 @pytest.mark.parametrize(("kernels", "wanted"), [(0.5, 1.0 / 0.75), (0.9, 1.0 / 0.9)])

@@ -414,8 +414,8 @@ def test_the_table_is_filtered_by_the_labels_that_it_shows():
 
 
 def test_the_environment_tells_nothing_from_what_is_not_known():
-    told = [{"other_cores": 0.0, "boost": False, "governor": None}, {"other_cores": 0.0, "governor": "powersave"}]
-    shown = dict(environment([record(environment=one) for one in told]))
+    facts = [{"other_cores": 0.0, "boost": False, "governor": None}, {"other_cores": 0.0, "governor": "powersave"}]
+    shown = dict(environment([record(environment=one) for one in facts]))
     assert shown["other cores"] == "0"
     assert shown["boost"] == "False (1 cells); not known (1 cells)"
     assert shown["governor"] == "not known (1 cells); powersave (1 cells)"
