@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.contract import Device, Engine, No, Operations, Phases, RunStatistics, Yes
+from harness.contract import Device, Engine, No, Phases, Yes
+from harness.forwarding import Forwarding
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from harness.transactions import Behaviour
 
 
-class PerDevice(Engine):
+class PerDevice(Forwarding, Engine):
     """Delegate every call to the engine class of the requested device.
 
     A subclass sets ``engines``: the class for each kind of device, as ``"package.module:Class"``. A class is imported
@@ -83,30 +84,6 @@ class PerDevice(Engine):
         """Reset the prepared engine."""
         self.prepared.reset(inputs, state)
 
-    def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
-        """Pass the stale vertices and the senders to the prepared engine."""
-        self.prepared.narrow(stale, senders)
-
-    def run(self, max_supersteps: int) -> RunStatistics:
-        """Run the prepared engine."""
-        return self.prepared.run(max_supersteps)
-
-    def ordered_superstep(self) -> Mapping[str, NDArray[np.integer[Any]] | float]:
-        """Run one superstep of the prepared engine; return its orders of edges."""
-        return self.prepared.ordered_superstep()
-
-    def values(self, name: str) -> NDArray[np.generic]:
-        """Return the values of a property."""
-        return self.prepared.values(name)
-
-    def rows(self, name: str, index: NDArray[np.integer[Any]]) -> NDArray[np.generic]:
-        """Return some rows of a property."""
-        return self.prepared.rows(name, index)
-
-    def device_values(self, name: str) -> Any:
-        """Return the values of a property on the device."""
-        return self.prepared.device_values(name)
-
     def explain(self) -> str:
         """Describe the schedule and the generated code of the prepared engine."""
         return self.prepared.explain()
@@ -114,10 +91,6 @@ class PerDevice(Engine):
     def resolved_options(self) -> Mapping[str, Any]:
         """Return the options that the engine of the device resolved."""
         return self.prepared.resolved_options()
-
-    def operations(self, statistics: RunStatistics) -> Operations:
-        """Return the operations of the latest run of the prepared engine."""
-        return self.prepared.operations(statistics)
 
     def memory_model(self, program: Program, graph: Graph, features: int, inputs: Inputs) -> Behaviour | No:
         """Return the memory model of the CUDA engine, for a run on any device."""

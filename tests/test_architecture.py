@@ -39,18 +39,19 @@ ALLOWED: dict[str, set[str]] = {
     "harness.import_watch": {"harness.plain_text"},
     "harness.plain_text": set(),
     "harness.per_device": LIGHT_PARTS | {
-        "harness.graph", "harness.language", "harness.panels", "harness.transactions", "numpy",
+        "harness.forwarding", "harness.graph", "harness.language", "harness.panels", "harness.transactions", "numpy",
     },
     "harness.panels": LIGHT_PARTS | {
         "harness.device", "harness.graph", "harness.language", "harness.transactions", "numpy",
     },
+    "harness.forwarding": {"harness.contract", "numpy"},
     "harness.hookspecs": {"harness.contract", "pluggy"},
     "harness.plugins": {
         "harness", "harness.contract", "harness.hookspecs", "harness.import_watch", "harness.plain_text", "pluggy",
     },
     "harness.api": LIGHT_PARTS | {
-        "harness.algorithms", "harness.hookspecs", "harness.per_device", "harness.graph", "harness.language",
-        "harness.lowering", "harness.device", "harness.transactions",
+        "harness.algorithms", "harness.forwarding", "harness.hookspecs", "harness.per_device", "harness.graph",
+        "harness.language", "harness.lowering", "harness.device", "harness.transactions",
     },
     "harness.transactions": {"numpy"},
     "harness.atomic_write": set(),

@@ -22,13 +22,14 @@ from engines.lonestar.problem_facts import ProblemFacts
 from harness.api import Engine, EngineFailure, No, Phases, Yes
 from harness.api.cpu import usable_threads
 from harness.api.figures import device_name, figures_of, known_figures
+from harness.api.forwarding import Forwarding
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from engines.lonestar.schedule import LonestarSchedule
-    from harness.api import Device, Graph, Inputs, Operations, Program, RunStatistics
+    from harness.api import Device, Graph, Inputs, Program
 
 FIGURES = "lonestar-trials-1"  # the number changes with the orders and with the way of timing them
 BUDGET_S = 10.0
@@ -50,7 +51,7 @@ def shares(orders: Iterable[str], basis: Mapping[str, float], device: Device) ->
     return {order: one.share for order, one in estimates(orders, problem, figures, model, name).items()}
 
 
-class TrialEngine(Engine):
+class TrialEngine(Forwarding, Engine):
     """Runs the best of a few orders; the first reset after :meth:`prepare` times them, from that start.
 
     ``deterministic`` is False: an order with locks may be the best.
@@ -115,8 +116,8 @@ class TrialEngine(Engine):
 
     def _rank(self) -> None:
         """Note the orders to try: those of the smallest estimates."""
-        self._chosen = dict(self.engine.resolved_options())
-        self._estimates = self.engine.explain().partition("\n\n")[0]
+        self._chosen = dict(self.prepared.resolved_options())
+        self._estimates = self.prepared.explain().partition("\n\n")[0]
         self._orders = to_try(self._chosen["estimates"])
         self._name = self._orders[0]
         program, graph, features, device = self.problem
@@ -125,7 +126,7 @@ class TrialEngine(Engine):
         self._key = f"{FIGURES}-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
 
     @property
-    def engine(self) -> Engine:
+    def prepared(self) -> Engine:
         """The engine of the present order."""
         assert self._engine is not None, "prepare() comes first"
         return self._engine
@@ -160,7 +161,7 @@ class TrialEngine(Engine):
     def _take(self, order: str, phases: Phases) -> None:
         """Close the present engine and prepare another order, unless it is the present one."""
         if order != self._name:
-            self.engine.close()
+            self.prepared.close()
             self._turn_to(order, phases)
 
     def _turn_to(self, order: str, phases: Phases) -> None:
@@ -171,9 +172,9 @@ class TrialEngine(Engine):
         """Return the seconds of the shortest of a few first supersteps, after one that is not timed."""
         taken: list[float] = []
         while len(taken) <= MOST_TRIALS and sum(taken[1:]) < TRIAL_S:
-            self.engine.reset(*start)
+            self.prepared.reset(*start)
             began = time.perf_counter()
-            self.engine.run(1)
+            self.prepared.run(1)
             taken.append(time.perf_counter() - began)
         return min(taken[1:])
 
@@ -185,40 +186,16 @@ class TrialEngine(Engine):
                 began = time.perf_counter()
                 self._try((inputs, state))
                 self._trial_s = time.perf_counter() - began
-        self.engine.reset(inputs, state)
-
-    def run(self, max_supersteps: int) -> RunStatistics:
-        """Run the present order."""
-        return self.engine.run(max_supersteps)
-
-    def ordered_superstep(self) -> Mapping[str, NDArray[np.integer[Any]] | float]:
-        """Run one superstep of the present order; return its order of edges."""
-        return self.engine.ordered_superstep()
-
-    def values(self, name: str) -> NDArray[np.generic]:
-        """Return the values of a property."""
-        return self.engine.values(name)
-
-    def rows(self, name: str, index: NDArray[np.integer[Any]]) -> NDArray[np.generic]:
-        """Return some rows of a property."""
-        return self.engine.rows(name, index)
-
-    def device_values(self, name: str) -> Any:
-        """Return the values of a property on the device."""
-        return self.engine.device_values(name)
-
-    def operations(self, statistics: RunStatistics) -> Operations:
-        """Return the operations of the latest run."""
-        return self.engine.operations(statistics)
+        self.prepared.reset(inputs, state)
 
     # descriptions -----------------------------------------------------------------------------------------------------
     def resolved_options(self) -> Mapping[str, Any]:
         """Return the options of the present order, the estimates, and the seconds of the orders that were timed."""
-        told = {name: self._chosen[name] for name in ("estimates", "basis")}
-        told |= {"tune": True, "tune_s": self._budget_s}
+        extra = {name: self._chosen[name] for name in ("estimates", "basis")}
+        extra |= {"tune": True, "tune_s": self._budget_s}
         if self._tried:
-            told |= {"tried": sorted(self._tried.items(), key=lambda one: one[1]), "trial_s": self._trial_s}
-        return {**self.engine.resolved_options(), **told}
+            extra |= {"tried": sorted(self._tried.items(), key=lambda one: one[1]), "trial_s": self._trial_s}
+        return {**self.prepared.resolved_options(), **extra}
 
     def explain(self) -> str:
         """Return the estimates, the measured seconds, and the description of the present order."""
@@ -228,7 +205,7 @@ class TrialEngine(Engine):
             lines = [f"tune: measured supersteps with a share of the estimated preparation ({took}):"]
             lines += [f"{order:>10} {1e3 * seconds:.3f} ms" for order, seconds in self.resolved_options()["tried"]]
         lines += [f"order {order} failed: {reason}" for order, reason in self._failures.items()]
-        text = self.engine.explain().removeprefix(f"{self._estimates}\n\n")
+        text = self.prepared.explain().removeprefix(f"{self._estimates}\n\n")
         return "\n\n".join([self._estimates, "\n".join(lines), text])
 
     def memory_model(self, program: Program, graph: Graph, features: int, inputs: Inputs) -> No:

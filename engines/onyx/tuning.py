@@ -19,12 +19,13 @@ from engines.onyx.engine import OnyxEngine
 from engines.onyx.schedule import OnyxSchedule
 from harness.api import Engine, EngineFailure, No, Phases, Yes, cuda_unavailable
 from harness.api.figures import figures_of, known_figures
+from harness.api.forwarding import Forwarding
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from harness.api import Device, Graph, Inputs, Operations, Program, RunStatistics
+    from harness.api import Device, Graph, Inputs, Program
 
 _FIGURES = "onyx-plans-3"  # the number changes with the plans and with the way of timing them
 _BUDGET_S = 10.0
@@ -62,7 +63,7 @@ def plans(schedule: OnyxSchedule, kind: str) -> dict[str, OnyxSchedule]:
     return found
 
 
-class TunedEngine(Engine):
+class TunedEngine(Forwarding, Engine):
     """Runs the fastest of a few plans of Onyx; the first reset after ``prepare`` times them, from that start.
 
     Each plan has an engine of its own.
@@ -91,7 +92,7 @@ class TunedEngine(Engine):
     def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Build what the plan that is first needs without the device."""
         self._pose(program, graph, features, device)
-        self.engine.build(program, graph, features, device, phases)
+        self.prepared.build(program, graph, features, device, phases)
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Prepare the plan that is known to be the fastest, or the first one that can be prepared."""
@@ -99,7 +100,7 @@ class TunedEngine(Engine):
         self._phases = phases
         while True:
             try:
-                self.engine.prepare(program, graph, features, device, phases)
+                self.prepared.prepare(program, graph, features, device, phases)
                 return
             except (EngineFailure, MemoryError) as failure:
                 left = self._failed(failure)
@@ -110,7 +111,7 @@ class TunedEngine(Engine):
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
         """Generate the plan that is known to be the fastest, or the first one that runs the program."""
         self._pose(program, graph, features, device)
-        self.engine.generate(program, graph, features, device)
+        self.prepared.generate(program, graph, features, device)
 
     def _pose(self, program: Program, graph: Graph, features: int, device: Device) -> None:
         """Set the problem, and create the engine of its first plan; the same problem keeps its engine."""
@@ -134,7 +135,7 @@ class TunedEngine(Engine):
         self._engine = OnyxEngine(self._running[self._name])
 
     @property
-    def engine(self) -> Engine:
+    def prepared(self) -> Engine:
         """The engine of the present plan."""
         assert self._engine is not None, "prepare() comes first"
         return self._engine
@@ -183,20 +184,20 @@ class TunedEngine(Engine):
     def _turn_to(self, name: str) -> None:
         """Close the present engine and prepare another plan."""
         self._replace(name)
-        self.engine.prepare(*self.problem, Phases())
+        self.prepared.prepare(*self.problem, Phases())
 
     def _replace(self, name: str) -> None:
         """Close the present engine and create that of another plan."""
-        self.engine.close()
+        self.prepared.close()
         self._engine, self._name = OnyxEngine(self._running[name]), name
 
     def _supersteps(self, start: Start) -> int:
         """Return how many supersteps of the problem a timed run takes: until it settles, or as many as are cheap."""
         limit, began, done = self.problem[0].control.max_supersteps, time.perf_counter(), 0
-        self.engine.reset(*start)
+        self.prepared.reset(*start)
         steps = 2
         while done < limit and (not done or time.perf_counter() - began < _SHARE * self._budget_s):
-            statistics = self.engine.run(min(steps, limit - done))
+            statistics = self.prepared.run(min(steps, limit - done))
             done += len(statistics.supersteps)
             if statistics.settled:
                 break
@@ -205,13 +206,13 @@ class TunedEngine(Engine):
 
     def _seconds(self, supersteps: int, start: Start) -> float:
         """Return the seconds of the shortest of a few runs, after one that is not timed."""
-        self.engine.reset(*start)
-        self.engine.run(supersteps)
+        self.prepared.reset(*start)
+        self.prepared.run(supersteps)
         taken: list[float] = []
         while len(taken) < _MOST_TRIALS and sum(taken) < _TRIAL_S:
-            self.engine.reset(*start)
+            self.prepared.reset(*start)
             began = time.perf_counter()
-            self.engine.run(supersteps)
+            self.prepared.run(supersteps)
             taken.append(time.perf_counter() - began)
         return min(taken)
 
@@ -221,37 +222,13 @@ class TunedEngine(Engine):
         if not self._times:
             with self._phases.alone("tune"):
                 self._choose((inputs, state))
-        self.engine.reset(inputs, state)
-
-    def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
-        """Pass the stale vertices and the senders to the present engine."""
-        self.engine.narrow(stale, senders)
-
-    def run(self, max_supersteps: int) -> RunStatistics:
-        """Run the fastest plan."""
-        return self.engine.run(max_supersteps)
-
-    def values(self, name: str) -> NDArray[np.generic]:
-        """Return the values of a property."""
-        return self.engine.values(name)
-
-    def rows(self, name: str, index: NDArray[np.integer[Any]]) -> NDArray[np.generic]:
-        """Return some rows of a property."""
-        return self.engine.rows(name, index)
-
-    def device_values(self, name: str) -> Any:
-        """Return the values of a property on the device."""
-        return self.engine.device_values(name)
-
-    def operations(self, statistics: RunStatistics) -> Operations:
-        """Return the operations of the latest run."""
-        return self.engine.operations(statistics)
+        self.prepared.reset(inputs, state)
 
     # descriptions -----------------------------------------------------------------------------------------------------
     def resolved_options(self) -> Mapping[str, Any]:
         """Return the options of the present plan, and the seconds of the plans that were timed."""
         tried = {"tried": sorted(self._times.items(), key=lambda one: one[1])} if self._times else {}
-        return {**self.engine.resolved_options(), "tune": True, "tune_s": self._budget_s, **tried}
+        return {**self.prepared.resolved_options(), "tune": True, "tune_s": self._budget_s, **tried}
 
     def explain(self) -> str:
         """Return the times of the plans, and the description of the present one."""
@@ -260,7 +237,7 @@ class TunedEngine(Engine):
             head = "tune: the same supersteps under each plan, the fastest of which runs:"
         lines = [f"plan {name}: {1e3 * seconds:.3g} ms" for name, seconds in self.resolved_options().get("tried", ())]
         lines += [f"plan {name} failed: {reason}" for name, reason in self._failures.items()]
-        return "\n".join([head, *lines, self.engine.explain()])
+        return "\n".join([head, *lines, self.prepared.explain()])
 
     def memory_model(self, program: Program, graph: Graph, features: int, inputs: Inputs) -> No:
         """Return why accesses are not counted."""

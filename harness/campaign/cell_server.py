@@ -46,7 +46,8 @@ _MODULES = (
 )  # fmt: skip
 # Some export lazily.
 _FOR_ENGINES = (
-    "harness.api", "harness.api.cpu", "harness.api.directions", "harness.api.figures", "harness.api.library",
+    "harness.api", "harness.api.cpu", "harness.api.directions", "harness.api.figures", "harness.api.forwarding",
+    "harness.api.library",
 )  # fmt: skip
 # None of them calls the driver.
 _FOR_GPUS = ("cupy", "cupy_backends.cuda.api.driver", "cupy_backends.cuda.libs.nvrtc", "harness.api.cuda")
