@@ -21,8 +21,8 @@ class Degrees:
         """Return the number of vertices of degree ``first`` to ``last``, both included; None: no upper limit."""
         return sum(count for degree, count in self.counts if first <= degree and (last is None or degree <= last))
 
-    def pieces(self, size: int) -> int:
-        """Return the number of pieces if each vertex's edges are cut into pieces of at most ``size`` edges."""
+    def slices(self, size: int) -> int:
+        """Return the number of slices if each vertex's edges are cut into slices of at most ``size`` edges."""
         return sum(-(-degree // size) * count for degree, count in self.counts)
 
 

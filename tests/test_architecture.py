@@ -327,7 +327,7 @@ def test_deep_engine_classes_are_seen():
 
 
 PARSERS = {"startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "split", "rsplit"}
-PART_OF_A_NAME = re.compile(r"_?\w+_|_\w*|(?!const )\w+ ")  # "dirty_", "_next", "_", "teams "; C++ types have "const "
+PART_OF_A_NAME = re.compile(r"_?\w+_|_\w*|(?!const )\w+ ")  # "dirty_", "_next", "_", "lists "; C++ types have "const "
 
 
 def engine_parameters(tree: ast.Module, engines: Container[str]) -> list[str]:
@@ -377,9 +377,9 @@ def test_nothing_is_selected_by_parsing_a_name():
 
 def test_parsed_names_are_seen():
     text = (
-        'a.startswith(("dirty_", "marked_")), b.removeprefix("next_"), c.partition("_")[2], over.removeprefix("teams ")'
+        'a.startswith(("dirty_", "marked_")), b.removeprefix("next_"), c.partition("_")[2], over.removeprefix("lists ")'
     )
-    assert sorted(parsed_names(ast.parse(text))) == ["_", "dirty_", "marked_", "next_", "teams "]
+    assert sorted(parsed_names(ast.parse(text))) == ["_", "dirty_", "lists ", "marked_", "next_"]
     assert parsed_names(ast.parse('text.split(","), kind.endswith("*"), source.removeprefix(START)')) == []
 
 

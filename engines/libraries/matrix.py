@@ -21,7 +21,7 @@ Csr = Callable[[Array, Array, Array, tuple[int, int]], Any]
 class HubRuns:
     """The hub rows of a pattern on the host, cut into runs; see :class:`Pattern`.
 
-    ``each``, ``pieces``: the columns and the offsets of the matrix that adds up the runs of each hub.
+    ``each``, ``offsets``: the columns and the offsets of the matrix that adds up the runs of each hub.
     """
 
     kept: NDArray[Any]
@@ -29,7 +29,7 @@ class HubRuns:
     split: NDArray[Any]
     hubs: NDArray[Any]
     each: NDArray[Any]
-    pieces: NDArray[Any]
+    offsets: NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -50,17 +50,17 @@ class HostPattern:
             return cls(shape, (columns, _with_room(offsets, width)))
         entries = np.repeat(degrees > run, degrees)
         kept, split = np.flatnonzero(~entries), np.flatnonzero(entries)
-        pieces = -(-degrees[hubs] // run)
-        ends = np.cumsum(pieces)
+        runs_of_hub = -(-degrees[hubs] // run)
+        ends = np.cumsum(runs_of_hub)
         sizes = np.full(int(ends[-1]), run, offsets.dtype)
-        sizes[ends - 1] = degrees[hubs] - run * (pieces - 1)
+        sizes[ends - 1] = degrees[hubs] - run * (runs_of_hub - 1)
 
         def cuts(lengths: NDArray[Any], width: int) -> NDArray[Any]:
             found = np.concatenate([[0], np.cumsum(lengths)]).astype(offsets.dtype)
             return _with_room(found, width)
 
         each = np.arange(len(sizes), dtype=columns.dtype)
-        runs = HubRuns(kept, (columns[split], cuts(sizes, width)), split, hubs, each, cuts(pieces, len(sizes)))
+        runs = HubRuns(kept, (columns[split], cuts(sizes, width)), split, hubs, each, cuts(runs_of_hub, len(sizes)))
         return cls(shape, (columns[kept], cuts(np.where(degrees > run, 0, degrees), width)), runs)
 
 
@@ -111,7 +111,7 @@ class Pattern:
             (arrays.upload(hubs.runs[0]), arrays.upload(hubs.runs[1])),
             arrays.upload(hubs.split),
             arrays.upload(hubs.hubs),
-            csr(ones, arrays.upload(hubs.each), arrays.upload(hubs.pieces), (count, size)),
+            csr(ones, arrays.upload(hubs.each), arrays.upload(hubs.offsets), (count, size)),
         )
 
     def structures(self) -> list[Array]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class LonestarCudaEngine(CudaEngine):
-    """Updates both ends of edges in place, by teams of lanes.
+    """Updates both ends of edges in place, by lane groups.
 
     ``deterministic``: for batches. Otherwise the order of edges depends on which locks are free.
     """

@@ -101,20 +101,20 @@ class LonestarExecutor(CudaExecutor):
         return max(1, each) * int(self.attributes["MultiProcessorCount"])
 
     @property
-    def _teams(self) -> int:
-        """The teams of a block."""
-        return self.plan.threads // 32 * self.plan.team.teams
+    def _lane_groups(self) -> int:
+        """The lane groups of a block."""
+        return self.plan.threads // 32 * self.plan.lane_group.per_warp
 
-    def _blocks(self, kernel: CudaKernel, teams: int) -> int:
-        """Return the blocks for a number of teams, no more than four times those that are resident."""
-        return max(1, min(-(-teams // self._teams), 4 * self._resident(kernel)))
+    def _blocks(self, kernel: CudaKernel, lane_groups: int) -> int:
+        """Return the blocks for a number of lane groups, no more than four times those that are resident."""
+        return max(1, min(-(-lane_groups // self._lane_groups), 4 * self._resident(kernel)))
 
     # batches ----------------------------------------------------------------------------------------------------------
     def _batches(self, name: str, kernels: list[CudaKernel]) -> None:
         """Run all batches: large ones in a launch each, adjacent small ones in one launch with barriers."""
         (kernel,) = kernels
         units = np.diff(self.store.table(CudaBatches(self.schedule)).batches.batches)
-        for first, last, blocks in launches_of(units, self._teams, self._resident(kernel), self.schedule.barrier):
+        for first, last, blocks in launches_of(units, self._lane_groups, self._resident(kernel), self.schedule.barrier):
             self._launch(kernel, first, last, blocks, together=last - first > 1 and blocks > 1)
         self.passes[name] = len(units)
 
@@ -163,7 +163,7 @@ class LonestarExecutor(CudaExecutor):
         number, left = 0, self._left(0)
         resident = self._resident(kernel)
         while left:
-            short = left <= 4 * resident * self._teams and self.schedule.barrier != "launch"
+            short = left <= 4 * resident * self._lane_groups and self.schedule.barrier != "launch"
             several = short or self.schedule.barrier == "grid"
             blocks = min(resident, self._blocks(kernel, left)) if several else self._blocks(kernel, left)
             passes = MOST_PASSES if several else 1
@@ -200,24 +200,24 @@ class LonestarExecutor(CudaExecutor):
         (kernel,) = kernels
         workers = self.schedule.workers or 1
         blocks = min(workers, self._resident(kernel))
-        self._launch(kernel, min(workers, blocks * self._teams), 0, blocks)
+        self._launch(kernel, min(workers, blocks * self._lane_groups), 0, blocks)
         self.passes[name] = 1
 
 
 def launches_of(
-    units: NDArray[np.integer[Any]], teams: int, resident: int, barrier: str | None
+    units: NDArray[np.integer[Any]], lane_groups: int, resident: int, barrier: str | None
 ) -> Iterator[tuple[int, int, int]]:
     """Yield the launches of batches: the first, the one after the last, and the blocks.
 
-    ``units``: of each batch. ``teams``: of a block. ``resident``: blocks that run at once. ``barrier``: *launch*: a
-    launch for each batch; *grid*: one for all. None: batches that keep all resident teams busy have a launch of their
-    own; those of few units run in one block, whose barrier is the cheapest; others in a resident grid.
+    ``units``: of each batch. ``lane_groups``: of a block. ``resident``: blocks that run at once. ``barrier``: *launch*:
+    a launch for each batch; *grid*: one for all. None: batches that keep all resident lane groups busy have a launch of
+    their own; those of few units run in one block, whose barrier is the cheapest; others in a resident grid.
     """
     if barrier == "grid":
         if len(units):
-            yield 0, len(units), min(resident, max(1, -(-int(units.max()) // teams)))
+            yield 0, len(units), min(resident, max(1, -(-int(units.max()) // lane_groups)))
         return
-    blocks = -(-units // teams)
+    blocks = -(-units // lane_groups)
     kinds = np.where(blocks > resident, 2, np.where(blocks > 4, 1, 0)) if barrier is None else np.full(len(units), 2)
     at = 0
     for kind, members in groupby(kinds.tolist()):

@@ -22,10 +22,10 @@ from harness.api.cuda import (
     CudaPlan,
     CudaSetting,
     DeviceLayout,
+    LaneGroupShape,
     LoweredProgram,
     Over,
     PlanDraft,
-    TeamShape,
     Value,
     refusal,
     table,
@@ -54,7 +54,7 @@ def plan(program: Program, schedule: LonestarSchedule, facts: GraphFacts, featur
     resolved = resolve(schedule, steps, facts)
     setting = CudaSetting(
         lowered=lowered, facts=facts, layout=DeviceLayout(features),
-        team=TeamShape.for_program(lowered.program, features, feature_aware=bool(resolved.feature_aware)),
+        lane_group=LaneGroupShape.for_program(lowered.program, features, feature_aware=bool(resolved.feature_aware)),
         tracking=lowered.tracking(unfolded(lowered.program), change_driven=False), direction="push",
         feature_aware=bool(resolved.feature_aware), block=BLOCK, coherent=True,
     )  # fmt: skip
@@ -120,7 +120,7 @@ class StepPlanner:
     def _builder(self, name: str, template: str, signature: Signature) -> CudaKernelBuilder:
         setting = self.setting
         return CudaKernelBuilder(
-            name, setting.program, setting.layout, setting.team, template, signature,
+            name, setting.program, setting.layout, setting.lane_group, template, signature,
             feature_aware=setting.feature_aware, holds=True, coherent=True,
         )  # fmt: skip
 

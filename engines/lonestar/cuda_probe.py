@@ -23,9 +23,9 @@ WARPS = 32  # of a multiprocessor at work on updates: half of those that it hold
 def cuda_figures(index: int) -> dict[str, float]:
     """Measure a device. The figures are those of :func:`.cpu_probe.cpu_figures`.
 
-    ``step``, ``feature``, ``lock``: of one team, each after the one before, in the second-level cache, whose bytes are
-    ``cache``. ``barrier``: of a block on each multiprocessor. ``parallel``: teams at work. ``sort``: of the host, which
-    orders the edges. Raises DeviceUnavailable, CompilationFailed, MemoryError.
+    ``step``, ``feature``, ``lock``: of one lane group, each after the one before, in the second-level cache, whose
+    bytes are ``cache``. ``barrier``: of a block on each multiprocessor. ``parallel``: lane groups at work. ``sort``: of
+    the host, which orders the edges. Raises DeviceUnavailable, CompilationFailed, MemoryError.
     """
     code = compiled(SOURCE.read_text(encoding="utf-8"), {}, architecture(index)).code
     device = open_device(index)

@@ -1,25 +1,26 @@
-// Steps that update both ends of edges in place: teams of the grid, locks that are tried, stamps, and barriers.
+// Steps that update both ends of edges in place: lane groups of the grid, locks that are tried, stamps, and barriers.
 //
-// A lock is a word: 0 if it is free. The leading lane of a team takes it for the team, and nothing waits for a lock, so
-// that no order of teams can deadlock. A fence behind the taking and one before the release order the accesses to rows.
+// A lock is a word: 0 if it is free. The leading lane of a lane group takes it for the lane group, and nothing waits
+// for a lock, so that no order of lane groups can deadlock. A fence behind the taking and one before the release order
+// the accesses to rows.
 #pragma once
 
 #include "barrier.cuh"
 
 typedef unsigned long long Number;
 
-constexpr Id TEAMS_OF_BLOCK = BLOCK / 32 * TEAMS;
+constexpr Id LANE_GROUPS_OF_BLOCK = BLOCK / 32 * LANE_GROUPS;
 
-__device__ inline Id teams_of_grid() { return gridDim.x * TEAMS_OF_BLOCK; }
-// Spare lanes belong to no team; callers leave them out.
-__device__ inline Id team_of_grid(const Team& team)
+__device__ inline Id groups_of_grid() { return gridDim.x * LANE_GROUPS_OF_BLOCK; }
+// Spare lanes belong to no lane group; callers leave them out.
+__device__ inline Id group_of_grid(const LaneGroup& group)
 {
-    return blockIdx.x * TEAMS_OF_BLOCK + threadIdx.x / 32 * TEAMS + team.number;
+    return blockIdx.x * LANE_GROUPS_OF_BLOCK + threadIdx.x / 32 * LANE_GROUPS + group.number;
 }
-// Consecutive numbers are in different blocks, so that few teams share no multiprocessor.
-__device__ inline Id team_across_blocks(const Team& team)
+// Consecutive numbers are in different blocks, so that few lane groups share no multiprocessor.
+__device__ inline Id group_across_blocks(const LaneGroup& group)
 {
-    return blockIdx.x + gridDim.x * (threadIdx.x / 32 * TEAMS + team.number);
+    return blockIdx.x + gridDim.x * (threadIdx.x / 32 * LANE_GROUPS + group.number);
 }
 
 // Every thread of the grid waits for all others. A grid of several blocks must be resident.
@@ -31,20 +32,20 @@ __device__ inline void wait_for_all(GlobalBarrier& barrier)
 
 __device__ inline bool take(Id* lock) { return atomicCAS(lock, 0u, 1u) == 0u; }
 
-// Try to lock one vertex, or both of two different ones; the lanes of a team get the same answer.
-__device__ inline bool try_lock(const Team& team, Id* locks, Id v)
+// Try to lock one vertex, or both of two different ones; the lanes of a lane group get the same answer.
+__device__ inline bool try_lock(const LaneGroup& group, Id* locks, Id v)
 {
     int taken = 0;
-    if (team.leads()) {
+    if (group.leads()) {
         taken = take(locks + v);
         if (taken) __threadfence();
     }
-    return team.from(taken, 0);
+    return group.from(taken, 0);
 }
-__device__ inline bool try_both(const Team& team, Id* locks, Id u, Id v)
+__device__ inline bool try_both(const LaneGroup& group, Id* locks, Id u, Id v)
 {
     int taken = 0;
-    if (team.leads()) {
+    if (group.leads()) {
         const Id low = u < v ? u : v, high = u < v ? v : u;
         if (take(locks + low)) {
             taken = take(locks + high);
@@ -52,20 +53,20 @@ __device__ inline bool try_both(const Team& team, Id* locks, Id u, Id v)
         }
         if (taken) __threadfence();
     }
-    return team.from(taken, 0);
+    return group.from(taken, 0);
 }
-__device__ inline void unlock(const Team& team, Id* locks, Id v)
+__device__ inline void unlock(const LaneGroup& group, Id* locks, Id v)
 {
-    team.sync();
-    if (team.leads()) {
+    group.sync();
+    if (group.leads()) {
         __threadfence();
         atomicExch(locks + v, 0u);
     }
 }
-__device__ inline void unlock_both(const Team& team, Id* locks, Id u, Id v)
+__device__ inline void unlock_both(const LaneGroup& group, Id* locks, Id u, Id v)
 {
-    team.sync();
-    if (team.leads()) {
+    group.sync();
+    if (group.leads()) {
         __threadfence();
         atomicExch(locks + u, 0u);
         atomicExch(locks + v, 0u);
@@ -75,11 +76,12 @@ __device__ inline void unlock_both(const Team& team, Id* locks, Id u, Id v)
 // Try to lock the sources of DEPTH edges from `base` on that are not done; return a bit for each edge that may run, and
 // add to `missing` those that may not. All attempts are in flight at once.
 template <int DEPTH>
-__device__ inline unsigned lock_sources(const Team& team, Id* locks, const bool* done, const Id* sources, EdgeId base,
+__device__ inline unsigned lock_sources(const LaneGroup& group, Id* locks, const bool* done, const Id* sources,
+                                        EdgeId base,
                                         EdgeId end, Number& missing)
 {
     unsigned locked = 0;
-    if (team.leads()) {
+    if (group.leads()) {
         bool wanted[DEPTH];
         Id before[DEPTH];
         _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) wanted[d] = base + d < end && !done[base + d];
@@ -91,14 +93,15 @@ __device__ inline unsigned lock_sources(const Team& team, Id* locks, const bool*
         }
         if (locked) __threadfence();
     }
-    return team.from(locked, 0);
+    return group.from(locked, 0);
 }
 template <int DEPTH>
-__device__ inline void unlock_sources(const Team& team, Id* locks, bool* done, const Id* sources, EdgeId base,
+__device__ inline void unlock_sources(const LaneGroup& group, Id* locks, bool* done, const Id* sources,
+                                        EdgeId base,
                                       unsigned locked)
 {
-    team.sync();
-    if (team.leads()) {
+    group.sync();
+    if (group.leads()) {
         __threadfence();
         _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
             if (locked >> d & 1u) {
@@ -110,9 +113,9 @@ __device__ inline void unlock_sources(const Team& team, Id* locks, bool* done, c
 }
 
 // An edge that holds its locks notes how many edges were before it at either end.
-__device__ inline void stamp(const Team& team, bool stamping, Id* stamps, Id* counters, EdgeId e, Id u, Id v)
+__device__ inline void stamp(const LaneGroup& group, bool stamping, Id* stamps, Id* counters, EdgeId e, Id u, Id v)
 {
-    if (!stamping || !team.leads()) return;
+    if (!stamping || !group.leads()) return;
     volatile Id *const at_u = counters + u, *const at_v = counters + v;
     stamps[2 * size_t(e)] = *at_u;
     stamps[2 * size_t(e) + 1] = *at_v;
@@ -125,9 +128,9 @@ struct Counted {
     volatile Id *at_u = nullptr, *at_v = nullptr;
     Id before_u = 0, before_v = 0;
 
-    __device__ Counted(const Team& team, bool counting, Id* counters, Id u, Id v)
+    __device__ Counted(const LaneGroup& group, bool counting, Id* counters, Id u, Id v)
     {
-        if (!counting || !team.leads()) return;
+        if (!counting || !group.leads()) return;
         at_u = counters + u;
         at_v = counters + v;
         before_u = *at_u;

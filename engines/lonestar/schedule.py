@@ -59,7 +59,7 @@ class LonestarSchedule:
     fill the GPU have a launch each, those of a few blocks share one with barriers, and those of one block run in it.
     Unlike in the paper, *agm_n* and *sgm* do not copy a block's columns to shared memory; caches hold them. *agm_n*
     skips matchings without an edge in the block. ``feature_aware``: the features of an edge are spread over lanes.
-    ``workers``: teams of *hogwild*.
+    ``workers``: lane groups of *hogwild*.
 
     ``shuffle``: *el*, *hybrid*, *owner*, *levels* and *hogwild* take the edges in a random order, drawn with ``seed``,
     not in that of the CSR. None: they do, as in the paper, except for a program that fixes the order.
@@ -86,14 +86,14 @@ class LonestarSchedule:
         None, "degree from which owner takes a column (null: by the number of edges)", within="[1, inf)"
     )
     feature_aware: bool | None = option(
-        None, "GPU: a team of lanes takes an edge; false: a thread does, as in most of the paper (null: true)"
+        None, "GPU: a lane group takes an edge; false: a thread does, as in most of the paper (null: true)"
     )
     barrier: str | None = option(
         None, "GPU: after a batch or pass: the end of a launch, or a barrier of the grid within one (null: by size)",
         values=("launch", "grid"),
     )  # fmt: skip
     workers: int | None = option(
-        None, "GPU: teams of hogwild at a time (null: so few that 2 % of the updates meet)", within="[1, inf)"
+        None, "GPU: lane groups of hogwild at a time (null: so few that 2 % of the updates meet)", within="[1, inf)"
     )
     estimates: tuple[tuple[str, float], ...] | None = option(
         None, "set by auto: seconds of a superstep with its share of the preparation, by order"

@@ -38,57 +38,57 @@ template <class Operation, int N, int STRIDE>
 constexpr int tested<true, Improvable<Operation, N, STRIDE>> = N == 1 ? SCANNED : 1;
 
 // Store bounds in shared memory for all threads of a block, which call this together.
-template <class Operation> __device__ inline void share_bounds(const Team&, float* bounds, float mine, bool known)
+template <class Operation> __device__ inline void share_bounds(const LaneGroup&, float* bounds, float mine, bool known)
 {
     if (threadIdx.x == 0) bounds[0] = known ? mine : Bound<Operation>::unknown();
     __syncthreads();
 }
 template <class Operation, int N>
-__device__ inline void share_bounds(const Team& team, float* bounds, const Row<N>& mine, bool known)
+__device__ inline void share_bounds(const LaneGroup& group, float* bounds, const Row<N>& mine, bool known)
 {
     if (threadIdx.x < LANES)
         FEATURES(slot, N)
-            if (team.holds(slot, N)) bounds[team.feature(slot)] = known ? mine[slot] : Bound<Operation>::unknown();
+            if (group.holds(slot, N)) bounds[group.feature(slot)] = known ? mine[slot] : Bound<Operation>::unknown();
     __syncthreads();
 }
 
 // Return what the messages to a vertex have to reach so that later ones change nothing: of features whose values have
 // reached their bounds, nothing.
 template <class Operation, int N, int STRIDE>
-__device__ inline Row<N> goals(const Team& team, const float* values, const float* bounds)
+__device__ inline Row<N> goals(const LaneGroup& group, const float* values, const float* bounds)
 {
-    Row<N> row = load<N, STRIDE>(team, values);
+    Row<N> row = load<N, STRIDE>(group, values);
     FEATURES(slot, N) {
-        const float bound = team.holds(slot, N) ? bounds[team.feature(slot)] : 0.0f;
+        const float bound = group.holds(slot, N) ? bounds[group.feature(slot)] : 0.0f;
         row[slot] = Bound<Operation>::reached(row[slot], bound) ? Operation::identity() : bound;
     }
     return row;
 }
-template <class Operation> __device__ inline bool reached(const Team&, float value, float goal)
+template <class Operation> __device__ inline bool reached(const LaneGroup&, float value, float goal)
 {
     return Bound<Operation>::reached(value, goal);
 }
 template <class Operation, int N>
-__device__ inline bool reached(const Team& team, const Row<N>& row, const Row<N>& goal)
+__device__ inline bool reached(const LaneGroup& group, const Row<N>& row, const Row<N>& goal)
 {
     bool all = true;
-    FEATURES(slot, N) all &= !team.holds(slot, N) | Bound<Operation>::reached(row[slot], goal[slot]);
-    return !any(team, !all);
+    FEATURES(slot, N) all &= !group.holds(slot, N) | Bound<Operation>::reached(row[slot], goal[slot]);
+    return !any(group, !all);
 }
 
 // Return whether any message is better than the value of its feature; NaN is. If none is, nothing has to be stored.
 template <class Operation, int N, int STRIDE>
-__device__ inline bool improves(const Team&, float message, const float* value)
+__device__ inline bool improves(const LaneGroup&, float message, const float* value)
 {
     return !Bound<Operation>::as_good(*value, message);
 }
 template <class Operation, int N, int STRIDE>
-__device__ inline bool improves(const Team& team, const Row<N>& messages, const float* values)
+__device__ inline bool improves(const LaneGroup& group, const Row<N>& messages, const float* values)
 {
-    const Row<N> row = load<N, STRIDE>(team, values);
+    const Row<N> row = load<N, STRIDE>(group, values);
     bool better = false;
-    FEATURES(slot, N) better |= team.holds(slot, N) & !Bound<Operation>::as_good(row[slot], messages[slot]);
-    return any(team, better);
+    FEATURES(slot, N) better |= group.holds(slot, N) & !Bound<Operation>::as_good(row[slot], messages[slot]);
+    return any(group, better);
 }
 
 // Include the new value of a feature, if it moved, in the best that this thread has seen. NaN makes the bound unknown.
@@ -100,18 +100,18 @@ template <class Operation> __device__ inline void improve(float& best, float bef
 // Combine the best values of a block with those of others; all threads of the block call this. `moved`: this thread has
 // seen a source that moved.
 template <class Operation, int STRIDE>
-__device__ inline void note_best(const Team&, float* best, Count superstep, float mine, bool moved)
+__device__ inline void note_best(const LaneGroup&, float* best, Count superstep, float mine, bool moved)
 {
     if (!__syncthreads_or(moved)) return;
-    mine = teams_combined_in_block<Operation>(mine);
+    mine = groups_combined_in_block<Operation>(mine);
     if (threadIdx.x == 0) Operation::into(best + (superstep + 1) % KEPT_BEST, mine);
 }
 template <class Operation, int STRIDE, int N>
-__device__ inline void note_best(const Team& team, float* best, Count superstep, Row<N> mine, bool moved)
+__device__ inline void note_best(const LaneGroup& group, float* best, Count superstep, Row<N> mine, bool moved)
 {
     if (!__syncthreads_or(moved)) return;
-    FEATURES(slot, N) mine[slot] = teams_combined_in_block<Operation>(mine[slot]);
-    if (threadIdx.x < LANES) reduce_into<Operation, STRIDE>(team, best + (superstep + 1) % KEPT_BEST * STRIDE, mine);
+    FEATURES(slot, N) mine[slot] = groups_combined_in_block<Operation>(mine[slot]);
+    if (threadIdx.x < LANES) reduce_into<Operation, STRIDE>(group, best + (superstep + 1) % KEPT_BEST * STRIDE, mine);
 }
 template <class Operation, int STRIDE> __device__ inline void clear_best(float* best, Count superstep)
 {

@@ -44,7 +44,7 @@ class BottomUp:
 
     @property
     def operation(self) -> str:
-        """The operation of the reduction in ``teams.cuh``."""
+        """The operation of the reduction in ``lane_groups.cuh``."""
         return "Min" if self.bound.minimizes else "Max"
 
     @property
@@ -94,10 +94,10 @@ class BottomUp:
         builder.root.line(f"clear_best<{constants}>({self.best}, run->superstep);")
         best = builder.accumulator(f"{BEST}_moved", node, self.bound.reduction.reducer, "kernel")
         improve = f"improve<{self.operation}>({', '.join(one.element('f') for one in (best, before, now))});"
-        holds = f"FEATURES(f, {self._length}) if (team.holds(f, {self._length})) " if self._length else ""
+        holds = f"FEATURES(f, {self._length}) if (group.holds(f, {self._length})) " if self._length else ""
         builder.blocks["vertex"].line(holds + improve)
         moved = builder.counter("moved", "&run->moved")
-        given = f"team, {self.best}, run->superstep, {best.text}, {moved} != 0"
+        given = f"group, {self.best}, run->superstep, {best.text}, {moved} != 0"
         builder.blocks["end"].line(f"note_best<{constants}>({given});")
 
     def share(self, builder: CudaKernelBuilder) -> None:
@@ -107,7 +107,7 @@ class BottomUp:
         builder.bind(EXTREME, "kernel", "0", f"{EXTREME}_")
         bound = builder.mapping.kept(self.bound.message)
         builder.root.line(f"__shared__ float bounds[{self._stride}];")
-        builder.root.line(f"share_bounds<{self.operation}>(team, bounds, {bound.text}, {LATER});")
+        builder.root.line(f"share_bounds<{self.operation}>(group, bounds, {bound.text}, {LATER});")
 
     def stop(self, builder: CudaKernelBuilder, stage: EdgeReduce) -> None:
         """Add to a gather that a row ends once its messages have reached the bounds, and count the edges it reads.
@@ -118,9 +118,9 @@ class BottomUp:
         row, total = builder.mapping.start(f"vertex_{self.bound.state}", "v", stage.message), f"{stage.into}_total"
         if self._length:
             goal = start.declare(f"Row<{self._length}>", "goal")
-            start.line(f"{goal} = goals<{self._constants}>(team, {row}, bounds);")
-        builder.blocks["enough"].line(f"return reached<{self.operation}>(team, {total}, {goal});")
-        no_better = f"{LATER} && !improves<{self._constants}>(team, {total}, {row})"
+            start.line(f"{goal} = goals<{self._constants}>(group, {row}, bounds);")
+        builder.blocks["enough"].line(f"return reached<{self.operation}>(group, {total}, {goal});")
+        no_better = f"{LATER} && !improves<{self._constants}>(group, {total}, {row})"
         builder.blocks["finish"].lines.insert(0, f"if ({no_better}) return;")
         visited = builder.counter("visited", "&run->edges")
-        builder.blocks["visit"].line(f"if (team.leads()) ++{visited};")
+        builder.blocks["visit"].line(f"if (group.leads()) ++{visited};")

@@ -12,7 +12,7 @@ from engines.onyx.cuda_kernels import Choices
 from engines.onyx.cuda_panels import panel_of
 from engines.onyx.policy import small_degrees
 from harness.api import fold_groups, unfolded
-from harness.api.cuda import CudaSetting, DeviceLayout, KeptAccumulators, TeamShape, Thresholds, flips_of
+from harness.api.cuda import CudaSetting, DeviceLayout, KeptAccumulators, LaneGroupShape, Thresholds, flips_of
 from harness.api.directions import message_bound
 
 if TYPE_CHECKING:
@@ -38,15 +38,17 @@ def setting_of(
     direction: Direction | None = "push" if schedule.direction == "adaptive" else schedule.direction
     assert direction is not None
     kept = KeptAccumulators.of(program, facts, forms, schedule.rebuild) if forms else KeptAccumulators()
-    choices, team = _choices(lowered, schedule, facts, features, policy)
-    together = direction == "pull" and not choices.tiles  # teams that share a row cannot continue with vertex steps
+    choices, lane_group = _choices(lowered, schedule, facts, features, policy)
+    # lane groups that share a row cannot continue with vertex steps
+    together = direction == "pull" and not choices.tiles
     groups = fold_groups(program, "pull" if together else "push") if schedule.fold else unfolded(program)
     # it never pauses in a push whose sums are never rebuilt, or are exact: integers move only a few times, and all at
     # once if at all
     pauses = schedule.change_driven and (direction == "pull" or bool(kept.rebuild and kept.whole is None))
     tracking = lowered.tracking(groups, change_driven=schedule.change_driven)
     setting = CudaSetting(
-        lowered=lowered, facts=facts, layout=DeviceLayout(features), team=team, tracking=tracking, direction=direction,
+        lowered=lowered, facts=facts, layout=DeviceLayout(features), lane_group=lane_group, tracking=tracking,
+        direction=direction,
         feature_aware=schedule.feature_aware, block=schedule.block_size, flipped=_flipped(tracking, direction),
         accumulators=kept,
     )  # fmt: skip
@@ -57,18 +59,18 @@ def setting_of(
 
 def _choices(
     lowered: LoweredProgram, schedule: OnyxSchedule, facts: GraphFacts, features: int, policy: Policy
-) -> tuple[Choices, TeamShape]:
-    """Return the choices, and the team of the longest row, or of a panel."""
+) -> tuple[Choices, LaneGroupShape]:
+    """Return the choices, and the lane group of the longest row, or of a panel."""
     program, aware = lowered.program, schedule.feature_aware
-    team = TeamShape.for_program(program, features, aware, schedule.vector_width)
+    lane_group = LaneGroupShape.for_program(program, features, aware, schedule.vector_width)
     segments = schedule.direction == "pull" and schedule.balance == "edge"
     fused = fused_next_superstep(program) if segments and schedule.fold else None
     rolls_alone = fused and not schedule.change_driven  # else in untracked supersteps, where there are no panels
     panel = panel_of(program, features) if segments and aware and not rolls_alone else 0
     if panel:
-        fused, team = None, TeamShape.of(panel, aware, team.width)
+        fused, lane_group = None, LaneGroupShape.of(panel, aware, lane_group.width)
     tiles, pipeline = schedule.balance == "edge", bool(schedule.pipeline)
-    return Choices(tiles, pipeline, fused, panel, small_degrees(facts, policy), policy, pauses=False), team
+    return Choices(tiles, pipeline, fused, panel, small_degrees(facts, policy), policy, pauses=False), lane_group
 
 
 def _flipped(tracking: Tracking, direction: Direction) -> dict[str, str]:

@@ -60,7 +60,7 @@ class EdgeChanges:
         made = [self.update, self.commit] if self.doubled else [self.update]
         kernels = [(make(tiles=tiles), tiles) for make in made for tiles in turns]
         for kernel, tiles in kernels:
-            over, lanes = (Over.ALL_EDGES, self.kernels.setting.team.lanes) if tiles else (Over.ALL_VERTICES, 1)
+            over, lanes = (Over.ALL_EDGES, self.kernels.setting.lane_group.lanes) if tiles else (Over.ALL_VERTICES, 1)
             draft.add(kernel, over, lanes, (self.dirty,) if kernel is kernels[-1][0] else ())
 
     def _through_flags(self, name: str) -> bool:
@@ -145,12 +145,12 @@ class EdgeChanges:
         target = f"next_{self.array}" if self.doubled else self.array
         if self.doubled:
             flag = builder.argument(f"far_{self.name}", "flag")
-            body.line(f"if (!dense && team.leads()) {flag}[e] = {far};")
+            body.line(f"if (!dense && group.leads()) {flag}[e] = {far};")
         elif len(node.shape) == 2:
-            body.line("team.sync();  // lanes may read what others of the team are about to write")
+            body.line("group.sync();  // lanes may read what others of the group are about to write")
         body.line(f"if ({far}) {{")
         builder.store(target, self.own, value, new, "visit")
-        body.line("if (team.leads()) {")
+        body.line("if (group.leads()) {")
         self._tell(builder)
         body.line("}")
         if self.doubled and far != "true":
@@ -183,7 +183,7 @@ class EdgeChanges:
         """
         moved = builder.moved("edge", self.stage.updates, new, "visit")
         count = builder.counter("moved", "&run->moved")
-        builder.blocks["visit"].line(f"if (team.leads() && {moved}) ++{count};")
+        builder.blocks["visit"].line(f"if (group.leads() && {moved}) ++{count};")
         control = self.tracking.program.control
         if self.stage.updates in self.tracking.factors and moved != "true":
             margin, relative = self._share_of_tolerance(builder), True

@@ -85,11 +85,11 @@ def update_and_reduce(
         builder.accumulate(total, message, stage.reducer, "visit")
         builder.bind_value("v", stage.into, "store", total)
         _reduce_row(builder, stage, total, counts=_counts(stage))
-    return builder.finish(at_once=AT_ONCE if kernels.setting.team.lanes > 1 else 0)
+    return builder.finish(at_once=AT_ONCE if kernels.setting.lane_group.lanes > 1 else 0)
 
 
 def _reduce_row(builder: CudaKernelBuilder, stage: EdgeReduce, total: Value, *, counts: bool) -> None:
-    """Reduce a team's part of a row into memory after its last edge.
+    """Reduce a lane group's part of a row into memory after its last edge.
 
     A reduction that ``counts`` is mostly 0 and then does not access memory.
     """
@@ -97,7 +97,7 @@ def _reduce_row(builder: CudaKernelBuilder, stage: EdgeReduce, total: Value, *, 
     if not counts:
         builder.reduce_into(array, "v", node, stage.reducer, "store")
         return
-    at.line(f"if (some(team, {total.text})) {{")
+    at.line(f"if (some(group, {total.text})) {{")
     builder.reduce_into(array, "v", node, stage.reducer, "store")
     at.line("}")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.api.cuda import Listed, Pieces, by_side
+from harness.api.cuda import Listed, WorkList, by_side
 
 if TYPE_CHECKING:
     from harness.api import Graph, GraphFacts
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class VerticesByDegree(Pieces):
+class VerticesByDegree(WorkList):
     """The vertices of at least ``least`` in-edges, and of at most ``most`` (None: no limit), sorted, uint32.
 
     ``name``: of the list, as kernels take it. ``sides``: of vertices that supersteps update.

@@ -92,7 +92,8 @@ class Kernels:
         layout = PanelLayout(self.layout.features, panel) if panel else self.layout
         template = template.replace("FLAGGED", "Flagged" if self.flags_at_once else "FlaggedOneByOne")
         return CudaKernelBuilder(
-            f"{name}_untracked" if self.untracked else name, self.program, layout, setting.team, template, signature,
+            f"{name}_untracked" if self.untracked else name, self.program, layout, setting.lane_group, template,
+            signature,
             feature_aware=setting.feature_aware, hoisted=hoisted, flipped=setting.flipped,
             idle=NEVER if either else self.idle,
         )  # fmt: skip
@@ -102,7 +103,7 @@ class Kernels:
         if not self.pipeline or not self.setting.feature_aware:
             return 1
         rows = sum(
-            self.setting.team.slots(self.layout.dims(shape)[-1])
+            self.setting.lane_group.slots(self.layout.dims(shape)[-1])
             for shape in {s.message.shape for s in group.edge_stages}
             if shape
         )
@@ -113,11 +114,11 @@ class Kernels:
         if not self.pipeline or not self.setting.feature_aware:
             return 1
         shapes = [self.program.properties[name].shape for space, name in reads(stage) if space != "graph"]
-        slots = sum(self.setting.team.slots(self.layout.dims(shape)[-1]) for shape in shapes if len(shape) == 1)
+        slots = sum(self.setting.lane_group.slots(self.layout.dims(shape)[-1]) for shape in shapes if len(shape) == 1)
         return max(1, min(4, self.choices.policy.fetched_slots // max(1, slots)))
 
     def abreast(self, stages: Sequence[Stage]) -> int:
-        """Return the number of teams that take turns at edges, if rows shorter than a cache line are stored along
+        """Return the number of lane groups that take turns at edges, if rows shorter than a cache line are stored along
         these."""
         rows = [
             self.program.properties[name].shape for stage in stages for space, name in reads(stage) if space == "edge"
@@ -126,8 +127,8 @@ class Kernels:
         strides = [self.layout.stride(shape) for shape in rows if shape]
         if not strides or not self.setting.feature_aware:
             return 1
-        teams = self.setting.block // 32 * self.setting.team.teams
-        return math.gcd(max(1, LINE // min(strides)), teams)
+        lane_groups = self.setting.block // 32 * self.setting.lane_group.per_warp
+        return math.gcd(max(1, LINE // min(strides)), lane_groups)
 
     # what to recompute ------------------------------------------------------------------------------------------------
     def recompute_test(self, group: FoldGroup) -> tuple[str, list[tuple[str, str]]]:
@@ -150,7 +151,7 @@ class Kernels:
         for reader in readers:
             flag = builder.argument(f"dirty_{self.tracking.name(reader)}", "flag")
             # most find it set, and reading is cheaper than writing what others also write
-            builder.blocks[block].line(f"if (team.leads() && !{flag}[v]) {flag}[v] = true;")
+            builder.blocks[block].line(f"if (group.leads() && !{flag}[v]) {flag}[v] = true;")
 
     def number(self, group: FoldGroup) -> int:
         """Return the index of a group's frontier in the run."""
@@ -158,7 +159,7 @@ class Kernels:
 
     # vertices ---------------------------------------------------------------------------------------------------------
     def vertices(self, group: FoldGroup, last_read: Sequence[EdgeReduce] = ()) -> CudaKernel:
-        """Build the kernel of the vertex steps of a group, in order on the same team.
+        """Build the kernel of the vertex steps of a group, in order on the same lane group.
 
         ``last_read``: reductions that are dead after the steps and are cleared.
         """
@@ -169,13 +170,13 @@ class Kernels:
         for step in group.vertex_steps:
             builder.comment("vertex", step)
         if flags:
-            builder.blocks["vertex"].line(f"if (team.leads()) dirty_{name}[v] = false;")
+            builder.blocks["vertex"].line(f"if (group.leads()) dirty_{name}[v] = false;")
         cuda_write_back(builder, self.tracking, group, "vertex")
         if self.choices.bottom_up:
             self.choices.bottom_up.note(builder, self.tracking, group)
         for stage in last_read:
-            blank = builder.accumulator(f"{stage.into}_blank", stage.message, stage.reducer, "kernel")
-            builder.store(f"vertex_{stage.into}", "v", stage.message, blank, "vertex")
+            identity = builder.accumulator(f"{stage.into}_identity", stage.message, stage.reducer, "kernel")
+            builder.store(f"vertex_{stage.into}", "v", stage.message, identity, "vertex")
         return builder.finish()
 
     def reduction_at_named(self, stage: VertexReduce) -> CudaKernel:
@@ -198,18 +199,18 @@ class Kernels:
         template = templates.vertices(EVERY)
         name = f"clear_{stage.into}" if array == "vertex" else f"clear_{array}_{stage.into}"
         builder = self.builder(name, template, RANGE, either=either)
-        blank = builder.accumulator("blank", stage.message, stage.reducer, "kernel")
+        identity = builder.accumulator("identity", stage.message, stage.reducer, "kernel")
         if dense:
             builder.root.line("if (blockIdx.x == 0 && threadIdx.x == 0) ++run->dense;")
         self.make_stale(builder, stage, "vertex")
         if dense:
-            builder.blocks["vertex"].line(f"if (team.leads()) {builder.argument(dense, 'flag')}[v] = false;")
+            builder.blocks["vertex"].line(f"if (group.leads()) {builder.argument(dense, 'flag')}[v] = false;")
         if run:
             offsets = builder.argument("in_offsets", "offsets")
             cleared = "true" if dense else "run->superstep < run->sides"
             kept = f"needs_no_clearing<{run}>({offsets}, v, {offsets}[first], {cleared})"
             builder.blocks["vertex"].line(f"if ({kept}) return;")
-        builder.store(f"{array}_{stage.into}", "v", stage.message, blank, "vertex")
+        builder.store(f"{array}_{stage.into}", "v", stage.message, identity, "vertex")
         return builder.finish(unless=unless)
 
     # edges ------------------------------------------------------------------------------------------------------------
@@ -226,14 +227,15 @@ class Kernels:
         if tiles:
             ends = [("first", "EdgeId"), ("last", "EdgeId")]
             signature = [(f"{side}_rows", "ids"), (f"{side}_neighbours", "ids"), *ends]
-            mapped, walked = f"edgemap_tiles<{depth}>", f"{side}_rows, {side}_neighbours"
+            mapped, edge_arrays = f"edgemap_tiles<{depth}>", f"{side}_rows, {side}_neighbours"
             wanted = listed or wanted
         else:
             signature = [(f"{side}_offsets", "offsets"), (f"{side}_neighbours", "ids"), *RANGE]
             pipeline = "true" if self.pipeline else "false"
             map_, wanted = ("edgemap_listed", f"{wanted}, {listed}") if listed else ("edgemap", wanted)
-            mapped, walked = f"{map_}<{pipeline}, {depth}>", f"{side}_offsets, {side}_neighbours"
-        template = templates.EDGES.format(map=mapped, walked=walked, row=row, other=other).replace("WANTED", wanted)
+            mapped, edge_arrays = f"{map_}<{pipeline}, {depth}>", f"{side}_offsets, {side}_neighbours"
+        template = templates.EDGES.format(map=mapped, edge_arrays=edge_arrays, row=row, other=other)
+        template = template.replace("WANTED", wanted)
         filled = template.replace("FETCH", templates.fetch(row, other))
         builder = self.builder(name, filled, signature, either=either)
         builder.bind("src", "fetch", "u")
@@ -265,7 +267,7 @@ class Kernels:
     def count_edge(self, builder: CudaKernelBuilder, values: int, block: str) -> None:
         """Count the messages, or new values, of one edge."""
         visited = builder.counter("visited", "&run->edges")
-        builder.blocks[block].line(f"if (team.leads()) {visited} += {values};")
+        builder.blocks[block].line(f"if (group.leads()) {visited} += {values};")
 
     def update(self, stage: EdgeUpdate, order: str, *, in_place: bool = False) -> CudaKernel:
         """Build the kernel that computes an edge property into the unused buffer, or ``in_place``."""
@@ -283,9 +285,9 @@ class Kernels:
             builder.bind("old", "fetch", "e", f"{order}_")
             moved = builder.moved("old", stage.updates, new, "visit")
             count = builder.counter("moved", "&run->moved")
-            builder.blocks["visit"].line(f"if (team.leads() && {moved}) ++{count};")
+            builder.blocks["visit"].line(f"if (group.leads() && {moved}) ++{count};")
         if in_place and len(stage.value.shape) == 2:
-            builder.blocks["visit"].line("team.sync();  // lanes may read what others of the team are about to write")
+            builder.blocks["visit"].line("group.sync();  // lanes may read what others of the group are about to write")
         target = f"{order}_{stage.updates}" if in_place else f"next_{order}_{stage.updates}"
         builder.store(target, "e", stage.value, new, "visit")
 
@@ -316,19 +318,19 @@ class Kernels:
         if self.tracking.change_driven:
             changed = builder.moved("graph", stage.into, total, "result", exact=True)
             flag = builder.argument(f"changed_{stage.into}", "flag")
-            builder.blocks["result"].line(f"if (team.leads()) {flag}[0] = {changed};")
+            builder.blocks["result"].line(f"if (group.leads()) {flag}[0] = {changed};")
         builder.store(f"graph_{stage.into}", "0", stage.value, total, "result")
         return builder.finish()
 
     def _reduced(
         self, builder: CudaKernelBuilder, blocks: tuple[str, str, str], value: Expression, stage: GraphReduce
     ) -> Value:
-        """Return the joint accumulator of all teams of a block, which three template blocks clear, reduce and combine.
+        """Return the joint accumulator of a block's lane groups, which three template blocks clear, reduce and combine.
 
-        Spare lanes share the memory of the last team, and write the same values.
+        Spare lanes share the memory of the last lane group, and write the same values.
         """
         first, each, after = blocks
         total = builder.accumulator(f"reduced_{each}", stage.value, stage.reducer, first)
         builder.accumulate(total, value, stage.reducer, each)
-        combine_threads(builder, total, stage.value, stage.reducer, after, "teams_combined_in_block")
+        combine_threads(builder, total, stage.value, stage.reducer, after, "groups_combined_in_block")
         return total

@@ -16,7 +16,7 @@ from engines.onyx.cuda_persistent import persist
 from engines.onyx.cuda_pull import PullKernels, whole_warp
 from engines.onyx.cuda_push import PushKernels
 from engines.onyx.cuda_tracking_policy import tracked_runs
-from engines.onyx.policy import DEFAULT, Policy, teams_of_vertex
+from engines.onyx.policy import DEFAULT, Policy, lane_groups_of_vertex
 from engines.onyx.resolve import UNTRACKED, directed, not_adaptive, not_bottom_up, resolve, sums_matrices
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, No, change_driven
 from harness.api.cuda import (
@@ -117,7 +117,7 @@ class OnyxPlanner:
         self.setting, self.choices, self.messages = setting, choices, messages
         self.persistent, self.consecutive = persistent, consecutive
         self.policy, self.facts, self.layout = choices.policy, setting.facts, setting.layout
-        self.team, self.tracking = setting.team, setting.tracking
+        self.lane_group, self.tracking = setting.lane_group, setting.tracking
         self.draft = PlanDraft(setting)
 
     def plan_stages(self) -> None:
@@ -164,7 +164,7 @@ class OnyxPlanner:
         return [stage for stage in reductions if last_reader(stage, self.tracking.groups) is group]
 
     def _plan_scatter(self, kernels: PushKernels, group: FoldGroup) -> None:
-        over, lanes = (Over.OUT_EDGES, self.team.lanes) if kernels.tiles else (Over.SOURCES, 1)
+        over, lanes = (Over.OUT_EDGES, self.lane_group.lanes) if kernels.tiles else (Over.SOURCES, 1)
         tracked = kernels.tracking.change_driven
         either = self.choices.pauses and not self.tracking.edges(group)  # nothing stores what edges have sent
         if either and kernels.untracked:
@@ -196,7 +196,7 @@ class OnyxPlanner:
                 self.draft.add(kernels.sent(group), Over.SOURCES, 1)
 
     def _plan_segments(self, kernels: PullKernels, group: FoldGroup) -> None:
-        run, dense, tracked = self._run_of_team(), "", kernels.tracking.change_driven
+        run, dense, tracked = self._run_of_lane_group(), "", kernels.tracking.change_driven
         unless = reduces_alone(kernels)
         if tracked:
             unless |= sparse(kernels.number(group))
@@ -205,8 +205,8 @@ class OnyxPlanner:
         within = run if kernels.abreast(group.edge_stages) == 1 else 0
         for stage in group.edge_stages:
             self.draft.add(kernels.clear(stage, run=within, unless=unless, dense=dense), Over.VERTICES)
-        # a block takes a tile of `run` edges for each of its teams
-        self.draft.add(kernels.segments(group, run, unless=unless), Over.IN_EDGES, 32 / self.team.teams / run)
+        # a block takes a tile of `run` edges for each of its lane groups
+        self.draft.add(kernels.segments(group, run, unless=unless), Over.IN_EDGES, 32 / self.lane_group.per_warp / run)
         if tracked:
             self._plan_owners(kernels, group, (), dirty_only=True)
 
@@ -229,7 +229,7 @@ class OnyxPlanner:
         self, kernels: PullKernels, group: FoldGroup, doubled: tuple[str, ...], swaps: tuple[str, ...] = (), *,
         dirty_only: bool = False,
     ) -> None:  # fmt: skip
-        """Plan the hubs first, by blocks, then the middle vertices, by warps, then others, by owners of a few teams."""
+        """Plan the hubs, by blocks, then the middle vertices, by warps, then others, by owners of a few lane groups."""
         share, many = self._share(group), 0
         apart = f"{self.tracking.name(group)}{'_untracked' * bool(kernels.untracked)}"
         for listed, of_each in self._listed(group, share):
@@ -250,7 +250,8 @@ class OnyxPlanner:
             most = self.hub - 1
         least = self.policy.middle_edges * share
         middle = VerticesByDegree("middle", least, most, sides)
-        uneven = self.setting.feature_aware and share * self.policy.fewest_owners <= whole_warp(self.team.teams)
+        owners = whole_warp(self.lane_group.per_warp)
+        uneven = self.setting.feature_aware and share * self.policy.fewest_owners <= owners
         if (
             uneven
             and least < self.hub
@@ -262,7 +263,7 @@ class OnyxPlanner:
     @property
     def hub(self) -> int:
         """The number of in-edges from which a block owns a vertex."""
-        return self.policy.hub_edges[sums_matrices(self.setting.program)] * self._teams_of_vertex
+        return self.policy.hub_edges[sums_matrices(self.setting.program)] * self._lane_groups_of_vertex
 
     def _add_gather(
         self, kernels: PullKernels, kernel: CudaKernel, share: int, swaps: tuple[str, ...], apart: str
@@ -274,44 +275,44 @@ class OnyxPlanner:
         gathered = 4 * self.layout.features * self.facts.num_edges / max(1, self.facts.num_vertices)
         short = kernels.tracking.change_driven or gathered < self.policy.long_gather
         most: Literal["some", "resident"] = "resident" if self.choices.small_degrees and short else "some"
-        self.draft.add(kernel, Over.VERTICES, share * self.team.lanes, swaps, most=most, apart=apart)
+        self.draft.add(kernel, Over.VERTICES, share * self.lane_group.lanes, swaps, most=most, apart=apart)
 
     def _plan_marks(self, kernels: PullKernels, group: FoldGroup) -> None:
         if self.tracking.sources(group):
             self.draft.add(kernels.mark(group), Over.SOURCES, 1)
 
     def _share(self, group: FoldGroup) -> int:
-        """Return the number of teams that own a vertex together.
+        """Return the number of lane groups that own a vertex together.
 
         It is a power of two near an eighth of the average degree or above, or one if parts cannot be combined.
         """
-        return self._teams_of_vertex if self._joins(group) else 1
+        return self._lane_groups_of_vertex if self._joins(group) else 1
 
     def _joins(self, group: FoldGroup) -> bool:
-        """Return whether several teams can have parts of a sum.
+        """Return whether several lane groups can have parts of a sum.
 
         They cannot for matrices in shared memory or in the memory of threads, nor for rows so long that they are stored
         there too.
         """
         for stage in group.edge_stages:
             dims = self.layout.dims(stage.message.shape)
-            if dims and self.team.slots(dims[-1]) * math.prod(dims[:-1]) > self.policy.most_joined:
+            if dims and self.lane_group.slots(dims[-1]) * math.prod(dims[:-1]) > self.policy.most_joined:
                 return False
             if len(dims) == 2 and not self.setting.feature_aware:
                 return False
         return True
 
     @property
-    def _teams_of_vertex(self) -> int:
-        """Teams of a warp that own a vertex, by the average degree; one thread if features are in a loop."""
+    def _lane_groups_of_vertex(self) -> int:
+        """Lane groups of a warp that own a vertex, by the average degree; one thread if features are in a loop."""
         if not self.setting.feature_aware:
             return 1
-        return teams_of_vertex(self.facts, self.team.teams, self.policy)
+        return lane_groups_of_vertex(self.facts, self.lane_group.per_warp, self.policy)
 
-    def _run_of_team(self) -> int:
-        """Return the number of edges of a tile that a team processes."""
-        teams = self.setting.block // 32 * self.team.teams
-        return max(self.policy.fewest_edges, self.policy.tile // teams)
+    def _run_of_lane_group(self) -> int:
+        """Return the number of edges of a tile that a lane group processes."""
+        lane_groups = self.setting.block // 32 * self.lane_group.per_warp
+        return max(self.policy.fewest_edges, self.policy.tile // lane_groups)
 
     def _plan_updates(self, kernels: Kernels, group: FoldGroup) -> None:
         if kernels.tracking.change_driven:
@@ -324,7 +325,7 @@ class OnyxPlanner:
         for stage in group.stages:
             assert isinstance(stage, EdgeUpdate)
             array = f"{order}_{stage.updates}"
-            over, lanes = (Over.ALL_EDGES, self.team.lanes) if kernels.tiles else (Over.ALL_VERTICES, 1)
+            over, lanes = (Over.ALL_EDGES, self.lane_group.lanes) if kernels.tiles else (Over.ALL_VERTICES, 1)
             if kernels.untracked:
                 doubled = doubled_edges(self.tracking, self.setting.direction, group)
                 in_place = array not in doubled  # as this group writes where changes are tracked
@@ -339,20 +340,20 @@ class OnyxPlanner:
         """Plan the update, fused with the reductions of the next superstep."""
         array = f"csc_{update.updates}"
         in_place = kernels.untracked and array not in self.setting.flipped  # as where changes are tracked
-        run = self.policy.lane_run if self.team.lanes == 1 else self._run_of_team()
-        at_once = self.team.lanes == 1 and self.setting.feature_aware and kernels.pipeline
+        run = self.policy.lane_run if self.lane_group.lanes == 1 else self._run_of_lane_group()
+        at_once = self.lane_group.lanes == 1 and self.setting.feature_aware and kernels.pipeline
         depth = run if at_once else kernels.depth_of_update(update)
         kernel = update_and_reduce(kernels, update, reductions, run, depth, in_place=in_place)
         swaps: tuple[str, ...] = ()
         if not kernels.untracked:  # the tracked half has the second buffer, and swaps it
             self.draft.double(array)
             swaps = (array,)
-        self.draft.add(kernel, Over.IN_EDGES, 32 / self.team.teams / run, swaps)
+        self.draft.add(kernel, Over.IN_EDGES, 32 / self.lane_group.per_warp / run, swaps)
 
     def _plan_reductions(self, kernels: Kernels, group: FoldGroup) -> None:
         for stage in group.stages:
             assert isinstance(stage, GraphReduce)
-            of_block = self.setting.block // 32 * self.team.teams
+            of_block = self.setting.block // 32 * self.lane_group.per_warp
             blocks = min(self.policy.blocks_of_reduction, max(1, -(-self.facts.num_vertices // of_block)))
             ticket = f"ticket_{stage.into}"
             blocks = self.policy.blocks_of_reduction if self.persistent else blocks

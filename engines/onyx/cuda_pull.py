@@ -1,4 +1,4 @@
-"""Onyx on CUDA, pulling: owners of vertices gather over in-edges, or teams process runs of all in-edges."""
+"""Onyx on CUDA, pulling: owners of vertices gather over in-edges, or lane groups process runs of all in-edges."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from harness.api.cuda import Condition, CudaKernel, CudaKernelBuilder
 
 OPERATION = {"sum": "Add", "min": "Min", "max": "Max"}
-OWNERS = {"middle": "teams", "hubs": "block"}  # of the vertices of a list
+OWNERS = {"middle": "groups", "hubs": "block"}  # of the vertices of a list
 
 
-def whole_warp(teams: int) -> int:
-    """Return the number of the ``teams`` of a warp that combine their values: the largest power of two."""
-    return 1 << (teams.bit_length() - 1)
+def whole_warp(lane_groups: int) -> int:
+    """Return the number of the ``lane_groups`` of a warp that combine their values: the largest power of two."""
+    return 1 << (lane_groups.bit_length() - 1)
 
 
 class PullKernels(Kernels):
@@ -35,14 +35,14 @@ class PullKernels(Kernels):
     def gather(
         self, group: FoldGroup, share: int, doubled: tuple[str, ...], *, many: int = 0, dirty_only: bool = False
     ) -> CudaKernel:
-        """Build the kernel in which the owners of a vertex, ``share`` teams, gather over its in-edges and run its
+        """Build the kernel in which the owners of a vertex, ``share`` lane groups, gather over its in-edges and run its
         vertex steps.
 
         ``many``: vertices of at least this many in-edges are left to :meth:`gather_listed`; 0: none are.
         ``dirty_only``: another kernel gathers in supersteps that recompute everything.
         """
         rounds = self.rounds
-        name, across = self.tracking.name(group), f"across_teams<{share}" if share > 1 else ""
+        name, across = self.tracking.name(group), f"across_groups<{share}" if share > 1 else ""
         ahead = str(self.scans_ahead).lower()
         constants = f"{share}, {self._depth_of_owner(group, share)}, {rounds}, {ahead}, {many}"
         mapped = f"gather<{constants}>", "in_offsets, in_neighbours"
@@ -63,14 +63,14 @@ class PullKernels(Kernels):
 
         Blocks begin in order, so that rows of neighbours are still cached. 0: an owner's vertices are a grid apart.
         """
-        long_rows = self.setting.team.teams == 1 and self.choices.small_degrees
+        long_rows = self.setting.lane_group.per_warp == 1 and self.choices.small_degrees
         return self.choices.policy.rounds if long_rows and not self.tracking.change_driven else 0
 
     def gather_listed(
         self, group: FoldGroup, listed: str, doubled: tuple[str, ...], *, dirty_only: bool = False
     ) -> CudaKernel:
         """Build the same kernel for a table of vertices: *middle* ones, which a warp owns, or *hubs*, a block."""
-        share = whole_warp(self.setting.team.teams)
+        share = whole_warp(self.setting.lane_group.per_warp)
         constants = f"{share}, {self.depth(group)}, {str(self.scans_ahead).lower()}"
         mapped = f"gather_{listed}<{constants}>", f"{listed}, in_offsets, in_neighbours"
         across, name = f"across_{OWNERS[listed]}<{share}", f"{self.tracking.name(group)}_{listed}"
@@ -78,9 +78,9 @@ class PullKernels(Kernels):
         return builder.finish(unless=self._unless(group, dirty_only=dirty_only), visits=Visits(listed=listed))
 
     def _depth_of_owner(self, group: FoldGroup, share: int) -> int:
-        """Return the number of edges that a team of an owner fetches before it computes the first."""
+        """Return the number of edges that a lane group of an owner fetches before it computes the first."""
         graph = self.setting.facts
-        edges = max(1, -(-graph.num_edges // max(1, graph.num_vertices * share)))  # of a team, on average
+        edges = max(1, -(-graph.num_edges // max(1, graph.num_vertices * share)))  # of a lane group, on average
         depth = min(self.depth(group), edges)
         return -(-edges // -(-edges // depth)) if self.choices.small_degrees else depth  # rounds of equal length
 
@@ -94,24 +94,24 @@ class PullKernels(Kernels):
         """Return the builder of a gather.
 
         ``mapped``: the function that gathers and the arrays that it traverses. ``across``: the function that combines
-        the parts of an owner's teams, if there are several. ``more``: additional parameters.
+        the parts of an owner's lane groups, if there are several. ``more``: additional parameters.
         """
         name = self.tracking.name(group)
         wanted, flags = self.recompute_test(group)
-        template = templates.GATHER.format(map=mapped[0], walked=mapped[1])
+        template = templates.GATHER.format(map=mapped[0], edge_arrays=mapped[1])
         template = template.replace("WANTED", wanted).replace("FETCH", templates.fetch("u", "v"))
         template = template.replace("ENOUGH", self.enough)
         signature = [*more, ("in_offsets", "offsets"), ("in_neighbours", "ids"), *templates.RANGE, *flags]
         builder = self.builder(kernel, template, signature, ("start",))
         if flags:
             builder.root.line(f"const bool dense = !{builder.sparse(self.number(group))};")
-            builder.blocks["finish"].line(f"if (team.leads()) dirty_{name}[v] = false;")
+            builder.blocks["finish"].line(f"if (group.leads()) dirty_{name}[v] = false;")
             visited = builder.counter("visited", "&run->edges")
             edges = f"{len(group.edge_stages)} * Count(in_offsets[v + 1] - in_offsets[v])"
-            builder.blocks["finish"].line(f"if (team.leads()) {visited} += {edges};")
+            builder.blocks["finish"].line(f"if (group.leads()) {visited} += {edges};")
             if doubled:
                 fresh = builder.argument(f"fresh_{name}", "flag")
-                builder.blocks["finish"].line(f"if (team.leads() && !dense) {fresh}[v] = true;")
+                builder.blocks["finish"].line(f"if (group.leads() && !dense) {fresh}[v] = true;")
         self._gather_body(builder, group, across)
         live = self.tracking.live(group.stages)
         reduced = [(s.into, builder.reading("v", s.into)) for s in group.edge_stages if s.into in live]
@@ -133,14 +133,14 @@ class PullKernels(Kernels):
             builder.comment("visit", stage)
             builder.accumulate(total, stage.message, stage.reducer, "visit")
             if across:
-                joined = f"{across}, {OPERATION[stage.reducer]}>(team, {total.text})"
+                joined = f"{across}, {OPERATION[stage.reducer]}>(group, {total.text})"
                 builder.blocks["join"].line(f"{total.text} = {joined};")
             builder.bind_value("v", stage.into, "finish", total)
         for step in group.vertex_steps:
             builder.comment("finish", step)
 
     def segments(self, group: FoldGroup, run: int, *, unless: Condition = OVER) -> CudaKernel:
-        """Build the kernel whose teams process runs of in-edges, and keep the sum of the present row in registers."""
+        """Build the kernel whose lane groups process runs of in-edges and keep the sum of the row in registers."""
         name, panel = self.tracking.name(group), self.choices.panel
         builder = segments_builder(self, name, group.edge_stages, run, self.depth(group), panel)
         for stage in group.edge_stages:
@@ -191,7 +191,7 @@ class PullKernels(Kernels):
 def segments_builder(
     kernels: Kernels, name: str, stages: Sequence[Stage], run: int, depth: int, panel: int = 0
 ) -> CudaKernelBuilder:
-    """Return the builder of a kernel whose teams process runs of ``run`` in-edges and fetch ``depth`` of them ahead.
+    """Return the builder of a kernel whose lane groups process runs of ``run`` in-edges, ``depth`` fetched ahead.
 
     Reductions start in the block ``start``, edges are visited in ``visit``, and rows end in ``store``. ``panel``: the
     kernel repeats its work for every panel of this many features (:mod:`engines.onyx.cuda_panels`).

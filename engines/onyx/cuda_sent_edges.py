@@ -92,4 +92,4 @@ class SentEdges:
             node, index = builder.reading(space, read), "e" if space == "edge" else "reverse[e]"
             builder.store(f"sent_{name}_{read}", index, node, builder.mapping.lower(node), "visit")
         flag = builder.argument(f"moved_{name}", "flag")
-        builder.blocks["visit"].line(f"if (team.leads()) {flag}[e] = false;")
+        builder.blocks["visit"].line(f"if (group.leads()) {flag}[e] = false;")

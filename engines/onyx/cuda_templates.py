@@ -9,7 +9,7 @@ from __future__ import annotations
 RANGE = [("first", "Id"), ("last", "Id")]
 VERTEX = """
     @kernel
-    vertexmap{ahead}(team, first, last, WANTED, [&](Id v) {
+    vertexmap{ahead}(group, first, last, WANTED, [&](Id v) {
         @vertex
     });
     @end
@@ -23,7 +23,7 @@ FETCH = """[&](Id {row}, Id {other}, EdgeId e{more}) {{
         }}"""
 EDGES = """
     @kernel
-    {map}(team, {walked}, first, last, WANTED,
+    {map}(group, {edge_arrays}, first, last, WANTED,
         FETCH,
         [&](const auto& got, Id {row}, Id {other}, EdgeId e) {{
         @visit
@@ -31,7 +31,7 @@ EDGES = """
 """
 GATHER = """
     @kernel
-    {map}(team, {walked}, first, last, WANTED,
+    {map}(group, {edge_arrays}, first, last, WANTED,
         [&](Id v) {{
       @start
         }},
@@ -53,7 +53,7 @@ UNTIL = """[&]() {
         }"""
 SEGMENTS = """
     @kernel
-    segments<{run}, {depth}, {abreast}, {reverses}>(team, in_rows, in_neighbours, {reverse}, first, last,
+    segments<{run}, {depth}, {abreast}, {reverses}>(group, in_rows, in_neighbours, {reverse}, first, last,
         [&]() {{
       @start
         }},
@@ -69,14 +69,14 @@ MARK = """
     @kernel
     if (run->sparse({number})) followed = mark(out_offsets, out_neighbours, first, last, FLAGGED{{{active}, false}},
                                                {dirty});
-    vertexmap<true>(team, first, last, FLAGGED{{{active}, {resuming}}}, [&](Id u) {{
+    vertexmap<true>(group, first, last, FLAGGED{{{active}, {resuming}}}, [&](Id u) {{
         @source
         {active}[u] = false;
     }});
 """
 SENT = """
     @kernel
-    vertexmap(team, first, last, FLAGGED{{{active}, bool(run->rebuilding)}}, [&](Id u) {{
+    vertexmap(group, first, last, FLAGGED{{{active}, bool(run->rebuilding)}}, [&](Id u) {{
         @source
         {active}[u] = false;
     }});
@@ -87,19 +87,19 @@ COMMIT = """
         if (blockIdx.x == 0 && threadIdx.x == 0) {{ {flip} }}
         return;
     }}
-    vertexmap<true>(team, first, last, FLAGGED{{{fresh}, false}}, [&](Id v) {{
+    vertexmap<true>(group, first, last, FLAGGED{{{fresh}, false}}, [&](Id v) {{
         @vertex
         {fresh}[v] = false;
     }});
 """
 FORGET = """
     @kernel
-    vertexmap(team, first, last, FLAGGED{{{rows}, false}}, [&](Id u) {{ {rows}[u] = false; }});
+    vertexmap(group, first, last, FLAGGED{{{rows}, false}}, [&](Id u) {{ {rows}[u] = false; }});
 """
 MARK_ROWS = """
     @kernel
     {mark}
-    vertexmap(team, first, last, FLAGGED{{{active}, {resuming}}}, [&](Id u) {{
+    vertexmap(group, first, last, FLAGGED{{{active}, {resuming}}}, [&](Id u) {{
         @source
         {dirty}[u] = true;
         {active}[u] = false;
@@ -111,7 +111,8 @@ COUNT_ROWS = """
 """
 REDUCE = """
     @kernel
-    for (Id v = share_of_team(team, first + blockIdx.x * TEAMS_OF_BLOCK, last); v < last; v += teams_of_grid()) {{
+    for (Id v = share_of_group(group, first + blockIdx.x * LANE_GROUPS_OF_BLOCK, last); v < last; v += groups_of_grid())
+    {{
         @vertex
 {chosen}    }}
     @join
@@ -120,7 +121,7 @@ REDUCE = """
     }}
     if (!last_block({ticket})) return;
     @again
-    for (Id i = share_of_team(team, 0, gridDim.x); i < gridDim.x; i += TEAMS_OF_BLOCK) {{
+    for (Id i = share_of_group(group, 0, gridDim.x); i < gridDim.x; i += LANE_GROUPS_OF_BLOCK) {{
         @part
     }}
     @whole

@@ -1,8 +1,8 @@
 // edgemap (fig. 5.1, lines 46-75; folded as in fig. 6.3: the edge functions follow each other in `visit`). A warp
 // processes 32 vertices. An exclusive prefix scan of their degrees forms one list of their edges, which is distributed
 // evenly over the lanes. In the per-edge phase every lane finds one edge of the list by binary search. In the
-// per-feature phase shuffles pass the edges to all teams, so that consecutive lanes process consecutive features of one
-// edge.
+// per-feature phase shuffles pass the edges to all lane groups, so that consecutive lanes process consecutive features
+// of one edge.
 #pragma once
 
 #include "vertexmap.cuh"
@@ -34,26 +34,27 @@ __device__ inline Edge find_edge(EdgeId e, EdgeId count, Id base, const volatile
     return edge;
 }
 
-// All teams visit up to 32 edges, one per lane of `some`; DEPTH of them are fetched before the first is processed.
+// All lane groups visit up to 32 edges, one per lane of `some`; DEPTH of them are fetched before the first is
+// processed.
 template <int DEPTH, class Fetch, class Visit>
-__device__ inline void visit_edges(const Team& team, const Edge& mine, unsigned some, Fetch fetch, Visit visit)
+__device__ inline void visit_edges(const LaneGroup& group, const Edge& mine, unsigned some, Fetch fetch, Visit visit)
 {
     const int count = 32 - __clz(some);
-    for (int first = 0; first < count; first += TEAMS * DEPTH) {
+    for (int first = 0; first < count; first += LANE_GROUPS * DEPTH) {
         decltype(fetch(mine.row, mine.other, mine.at)) got[DEPTH];
         Edge edge[DEPTH];
         _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
             // the last edge replaces missing ones, so that no load waits behind a branch for an earlier one
-            const int lane = first + d * TEAMS + team.number;
+            const int lane = first + d * LANE_GROUPS + group.number;
             const int there = lane < count && some >> lane & 1u ? lane : count - 1;
             edge[d].row = __shfl_sync(WARP, mine.row, there);
             edge[d].other = __shfl_sync(WARP, mine.other, there);
             edge[d].at = __shfl_sync(WARP, mine.at, there);
         }
-        if (team.idle()) continue;
+        if (group.idle()) continue;
         _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) got[d] = fetch(edge[d].row, edge[d].other, edge[d].at);
         _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
-            const int lane = first + d * TEAMS + team.number;
+            const int lane = first + d * LANE_GROUPS + group.number;
             if (lane < count && some >> lane & 1u) visit(got[d], edge[d].row, edge[d].other, edge[d].at);
         }
     }
@@ -103,18 +104,18 @@ __device__ inline void per_edge(const EdgeId* offsets, const Id* neighbours, Id 
 
 // visit(got, row, other, at) for every edge in the lists of wanted vertices.
 template <bool PIPELINE, int DEPTH, class Wanted, class Fetch, class Visit>
-__device__ inline void edgemap(const Team& team, const EdgeId* offsets, const Id* neighbours, Id first, Id last,
+__device__ inline void edgemap(const LaneGroup& group, const EdgeId* offsets, const Id* neighbours, Id first, Id last,
                                Wanted wanted, Fetch fetch, Visit visit)
 {
     per_edge<PIPELINE>(offsets, neighbours, first, last, wanted, [&](const Edge& mine, int count) {
-        visit_edges<DEPTH>(team, mine, WARP >> (32 - count), fetch, visit);
+        visit_edges<DEPTH>(group, mine, WARP >> (32 - count), fetch, visit);
     });
 }
 
 // The same over equal tiles of edges, whatever the degrees, for those that are `listed`: `rows` holds the vertex whose list
 // each edge is in.
 template <int DEPTH, class Listed, class Fetch, class Visit>
-__device__ inline void edgemap_tiles(const Team& team, const Id* rows, const Id* neighbours, EdgeId first, EdgeId last,
+__device__ inline void edgemap_tiles(const LaneGroup& group, const Id* rows, const Id* neighbours, EdgeId first, EdgeId last,
                                      Listed wanted, Fetch fetch, Visit visit)
 {
     for (EdgeId e = first + (EdgeId)32 * warp_of_grid(); e < last; e += (EdgeId)32 * warps_of_grid()) {
@@ -122,6 +123,6 @@ __device__ inline void edgemap_tiles(const Team& team, const Id* rows, const Id*
         if (mine.at < last) mine.row = rows[mine.at];
         const bool listed = mine.at < last && wanted(mine.row, mine.at);
         if (listed) mine.other = neighbours[mine.at];
-        visit_edges<DEPTH>(team, mine, __ballot_sync(WARP, listed), fetch, visit);
+        visit_edges<DEPTH>(group, mine, __ballot_sync(WARP, listed), fetch, visit);
     }
 }

@@ -1,33 +1,33 @@
-// Pull with balance=warp: SHARE teams of a warp own a vertex, gather over its in-edges, and continue with its vertex
-// steps. A warp owns a vertex of the middle list, and a block a hub.
+// Pull with balance=warp: SHARE lane groups of a warp own a vertex, gather over its in-edges, and continue with its
+// vertex steps. A warp owns a vertex of the middle list, and a block a hub.
 #pragma once
 
 #include "bottom_up.cuh"
 
-// The lanes of the SHARE teams that own a vertex together.
-template <int SHARE> __device__ inline unsigned owners(const Team& team)
+// The lanes of the SHARE lane groups that own a vertex together.
+template <int SHARE> __device__ inline unsigned owners(const LaneGroup& group)
 {
     if (SHARE * LANES == 32) return WARP;
-    return ((1u << (SHARE * LANES % 32)) - 1u) << (team.number / SHARE * SHARE * LANES);
+    return ((1u << (SHARE * LANES % 32)) - 1u) << (group.number / SHARE * SHARE * LANES);
 }
 
-// Sum the values of a vertex's SHARE teams; all of them get the result.
-template <int SHARE, class Operation> __device__ inline float across_teams(const Team& team, float value)
+// Sum the values of a vertex's SHARE lane groups; all of them get the result.
+template <int SHARE, class Operation> __device__ inline float across_groups(const LaneGroup& group, float value)
 {
-    const unsigned mask = owners<SHARE>(team);
+    const unsigned mask = owners<SHARE>(group);
     _Pragma("unroll") for (int offset = SHARE / 2; offset > 0; offset /= 2)
-        value = Operation()(value, __shfl_sync(mask, value, (team.number ^ offset) * LANES + team.member));
+        value = Operation()(value, __shfl_sync(mask, value, (group.number ^ offset) * LANES + group.member));
     return value;
 }
-template <int SHARE, class Operation, int N> __device__ inline Row<N> across_teams(const Team& team, Row<N> row)
+template <int SHARE, class Operation, int N> __device__ inline Row<N> across_groups(const LaneGroup& group, Row<N> row)
 {
-    FEATURES(slot, N) row[slot] = across_teams<SHARE, Operation>(team, row[slot]);
+    FEATURES(slot, N) row[slot] = across_groups<SHARE, Operation>(group, row[slot]);
     return row;
 }
 template <int SHARE, class Operation, int M, int N>
-__device__ inline Matrix<M, N> across_teams(const Team& team, Matrix<M, N> matrix)
+__device__ inline Matrix<M, N> across_groups(const LaneGroup& group, Matrix<M, N> matrix)
 {
-    ROWS(i, M) matrix.row[i] = across_teams<SHARE, Operation>(team, matrix.row[i]);
+    ROWS(i, M) matrix.row[i] = across_groups<SHARE, Operation>(group, matrix.row[i]);
     return matrix;
 }
 
@@ -38,35 +38,35 @@ template <int SLOTS> __device__ inline float (&sums_of_warps())[BLOCK / 32][SLOT
     return sums;
 }
 
-// Sum the values of the first SHARE teams of every warp of a block; the first team of the block gets the result. All
-// threads of the block take part.
-template <int SHARE, class Operation, int N> __device__ inline Row<N> across_block(const Team& team, Row<N> row)
+// Sum the values of the first SHARE lane groups of every warp of a block; the first lane group of the block gets the
+// result. All threads of the block take part.
+template <int SHARE, class Operation, int N> __device__ inline Row<N> across_block(const LaneGroup& group, Row<N> row)
 {
     auto& sums = sums_of_warps<slots(N)>();
-    if (team.number < SHARE) row = across_teams<SHARE, Operation>(team, row);
-    if (team.number == 0) FEATURES(slot, N) sums[threadIdx.x / 32][slot][team.member] = row[slot];
+    if (group.number < SHARE) row = across_groups<SHARE, Operation>(group, row);
+    if (group.number == 0) FEATURES(slot, N) sums[threadIdx.x / 32][slot][group.member] = row[slot];
     __syncthreads();
-    if (team.number == 0 && threadIdx.x < 32)
+    if (group.number == 0 && threadIdx.x < 32)
         for (int warp = 1; warp < BLOCK / 32; ++warp)
-            FEATURES(slot, N) row[slot] = Operation()(row[slot], sums[warp][slot][team.member]);
+            FEATURES(slot, N) row[slot] = Operation()(row[slot], sums[warp][slot][group.member]);
     __syncthreads();
     return row;
 }
-template <int SHARE, class Operation> __device__ inline float across_block(const Team& team, float value)
+template <int SHARE, class Operation> __device__ inline float across_block(const LaneGroup& group, float value)
 {
     auto& sums = sums_of_warps<1>();
-    if (team.number < SHARE) value = across_teams<SHARE, Operation>(team, value);
-    if (team.number == 0) sums[threadIdx.x / 32][0][team.member] = value;
+    if (group.number < SHARE) value = across_groups<SHARE, Operation>(group, value);
+    if (group.number == 0) sums[threadIdx.x / 32][0][group.member] = value;
     __syncthreads();
-    if (team.number == 0 && threadIdx.x < 32)
-        for (int warp = 1; warp < BLOCK / 32; ++warp) value = Operation()(value, sums[warp][0][team.member]);
+    if (group.number == 0 && threadIdx.x < 32)
+        for (int warp = 1; warp < BLOCK / 32; ++warp) value = Operation()(value, sums[warp][0][group.member]);
     __syncthreads();
     return value;
 }
 template <int SHARE, class Operation, int M, int N>
-__device__ inline Matrix<M, N> across_block(const Team& team, Matrix<M, N> matrix)
+__device__ inline Matrix<M, N> across_block(const LaneGroup& group, Matrix<M, N> matrix)
 {
-    ROWS(i, M) matrix.row[i] = across_block<SHARE, Operation>(team, matrix.row[i]);
+    ROWS(i, M) matrix.row[i] = across_block<SHARE, Operation>(group, matrix.row[i]);
     return matrix;
 }
 
@@ -91,10 +91,10 @@ __device__ inline void visit_some(Id v, EdgeId e, EdgeId end, const Id* neighbou
         if (e + d * STRIDE < end) visit(got[d], u[d], v, e + d * STRIDE);
 }
 
-// Do the same for all edges up to `end`, by part number `part` of STRIDE parts, of which SHARE are teams of this warp.
-// All of these stop if one of them has `enough`.
+// Do the same for all edges up to `end`, by part number `part` of STRIDE parts, of which SHARE are lane groups of this
+// warp. All of these stop if one of them has `enough`.
 template <int SHARE, int STRIDE, int DEPTH, class Fetch, class Visit, class Enough>
-__device__ inline void visit_edges(const Team& team, Id v, EdgeId begin, EdgeId end, int part, const Id* neighbours,
+__device__ inline void visit_edges(const LaneGroup& group, Id v, EdgeId begin, EdgeId end, int part, const Id* neighbours,
                                    Fetch fetch, Visit visit, Enough enough)
 {
     if constexpr (reads_whole_row<Enough>) {
@@ -103,18 +103,18 @@ __device__ inline void visit_edges(const Team& team, Id v, EdgeId begin, EdgeId 
     } else {
         for (EdgeId e = begin; e < end; e += STRIDE * DEPTH) {
             if (e + part < end) visit_some<STRIDE, DEPTH>(v, e + part, end, neighbours, fetch, visit);
-            if (__any_sync(owners<SHARE>(team), enough())) break;
+            if (__any_sync(owners<SHARE>(group), enough())) break;
         }
     }
 }
 
 // Return whether v is wanted. One lane of its owners reads the flag, because another may clear it before all have read
 // it.
-template <int SHARE, class Wanted> __device__ inline bool owners_want(const Team& team, Wanted wanted, Id v)
+template <int SHARE, class Wanted> __device__ inline bool owners_want(const LaneGroup& group, Wanted wanted, Id v)
 {
-    return __shfl_sync(owners<SHARE>(team), wanted(v), team.number / SHARE * SHARE * LANES);
+    return __shfl_sync(owners<SHARE>(group), wanted(v), group.number / SHARE * SHARE * LANES);
 }
-template <int SHARE> __device__ inline bool owners_want(const Team&, Every, Id) { return true; }
+template <int SHARE> __device__ inline bool owners_want(const LaneGroup&, Every, Id) { return true; }
 
 // Return the position of bit number `index` of the bits that are set, or 32 if there are fewer.
 __device__ inline int position_of_bit(unsigned bits, int index)
@@ -135,13 +135,13 @@ template <Id PER_WARP> __device__ inline Id size_of_chunk(Id count)
 // Call owned(v) for the wanted vertices; the owners of a warp take one each at once. Flags are read before they are
 // cleared, by other lanes than those that clear them.
 template <int SHARE, class Wanted, class Owned>
-__device__ inline void owners_of_wanted(const Team& team, Id first, Id last, Wanted wanted, Owned owned)
+__device__ inline void owners_of_wanted(const LaneGroup& group, Id first, Id last, Wanted wanted, Owned owned)
 {
-    constexpr Id PER_WARP = TEAMS / SHARE;
-    const Id mine = team.number / SHARE;
+    constexpr Id PER_WARP = LANE_GROUPS / SHARE;
+    const Id mine = group.number / SHARE;
     wanted_chunks<true>(first, last, size_of_chunk<PER_WARP>(last - first), wanted, [&](Id base, unsigned some) {
         while (some) {
-            const int at = mine < PER_WARP ? position_of_bit(some, mine) : 32;  // spare teams have no vertex
+            const int at = mine < PER_WARP ? position_of_bit(some, mine) : 32;  // spare lane groups have no vertex
             if (at < 32) owned(base + at);
             __syncwarp();
             for (Id i = 0; i < PER_WARP; ++i) some &= some - 1;
@@ -149,37 +149,37 @@ __device__ inline void owners_of_wanted(const Team& team, Id first, Id last, Wan
     });
 }
 
-// For the wanted vertices: start(v); visit(got, u, v, e) for each team's share of its in-edges, until a team has
-// enough(); join() sums the values of the teams; finish(v) by one team. Vertices of MANY edges or more are left to
-// gather_middle and gather_hubs; MANY = 0: none are. The vertices of ROUNDS rounds of a block are consecutive, and the
-// grid has as many blocks as that takes. ROUNDS = 0: their stride is the whole grid, which may have any number of
-// blocks. AHEAD: as in to_visit.
+// For the wanted vertices: start(v); visit(got, u, v, e) for each lane group's share of its in-edges, until a lane
+// group has enough(); join() sums the values of the lane groups; finish(v) by one lane group. Vertices of MANY edges or
+// more are left to gather_middle and gather_hubs; MANY = 0: none are. The vertices of ROUNDS rounds of a block are
+// consecutive, and the grid has as many blocks as that takes. ROUNDS = 0: their stride is the whole grid, which may
+// have any number of blocks. AHEAD: as in to_visit.
 template <int SHARE, int DEPTH, int ROUNDS, bool AHEAD, EdgeId MANY,
           class Wanted, class Start, class Fetch, class Visit, class Enough, class Join, class Finish>
-__device__ inline void gather(const Team& team, const EdgeId* offsets, const Id* neighbours, Id first, Id last,
+__device__ inline void gather(const LaneGroup& group, const EdgeId* offsets, const Id* neighbours, Id first, Id last,
                               Wanted wanted, Start start, Fetch fetch, Visit visit, Enough enough, Join join,
                               Finish finish)
 {
-    constexpr Id PER_WARP = TEAMS / SHARE, PER_BLOCK = BLOCK / 32 * PER_WARP;
-    const Id mine = team.number / SHARE;
-    const int part = team.number % SHARE;
+    constexpr Id PER_WARP = LANE_GROUPS / SHARE, PER_BLOCK = BLOCK / 32 * PER_WARP;
+    const Id mine = group.number / SHARE;
+    const int part = group.number % SHARE;
     const auto owned = [&](Id v) {
         const EdgeId edge = offsets[v], end = offsets[v + 1];
         if (MANY && end - edge >= MANY) return;
         start(v);
-        visit_edges<SHARE, SHARE, DEPTH>(team, v, edge, end, part, neighbours, fetch, visit, enough);
+        visit_edges<SHARE, SHARE, DEPTH>(group, v, edge, end, part, neighbours, fetch, visit, enough);
         join();
         if (part == 0) finish(v);
     };
     if constexpr (AHEAD && !wants_every<Wanted>) {
-        owners_of_wanted<SHARE>(team, first, last, wanted, owned);
+        owners_of_wanted<SHARE>(group, first, last, wanted, owned);
     } else {
-        const Id piece = first + blockIdx.x * ROUNDS * PER_BLOCK;
-        const Id begin = ROUNDS ? piece + threadIdx.x / 32 * PER_WARP : first + warp_of_grid() * PER_WARP;
-        const Id all = ROUNDS ? at_most(piece + ROUNDS * PER_BLOCK, last) : last;
-        const Id stop = mine < PER_WARP ? all : first;  // spare teams have no vertex
+        const Id of_block = first + blockIdx.x * ROUNDS * PER_BLOCK;
+        const Id begin = ROUNDS ? of_block + threadIdx.x / 32 * PER_WARP : first + warp_of_grid() * PER_WARP;
+        const Id all = ROUNDS ? at_most(of_block + ROUNDS * PER_BLOCK, last) : last;
+        const Id stop = mine < PER_WARP ? all : first;  // spare lane groups have no vertex
         for (Id v = begin + mine; v < stop; v += ROUNDS ? PER_BLOCK : warps_of_grid() * PER_WARP)
-            if (owners_want<SHARE>(team, wanted, v)) owned(v);
+            if (owners_want<SHARE>(group, wanted, v)) owned(v);
     }
 }
 
@@ -203,39 +203,39 @@ __device__ inline void owners_of_listed(const Id* listed, Id first, Id last, Id 
     }
 }
 
-// Do the same for the wanted ones of `middle`, by one warp each: its first SHARE teams gather.
+// Do the same for the wanted ones of `middle`, by one warp each: its first SHARE lane groups gather.
 template <int SHARE, int DEPTH, bool AHEAD,
           class Wanted, class Start, class Fetch, class Visit, class Enough, class Join, class Finish>
-__device__ inline void gather_middle(const Team& team, const Id* middle, const EdgeId* offsets, const Id* neighbours,
+__device__ inline void gather_middle(const LaneGroup& group, const Id* middle, const EdgeId* offsets, const Id* neighbours,
                                      Id first, Id last, Wanted wanted, Start start, Fetch fetch, Visit visit,
                                      Enough enough, Join join, Finish finish)
 {
     owners_of_listed<AHEAD>(middle, first, last, warp_of_grid(), warps_of_grid(), wanted, [&](Id v) {
-        if (team.number >= SHARE) return;  // spare lanes have no memory for the results
+        if (group.number >= SHARE) return;  // spare lanes have no memory for the results
         start(v);
         visit_edges<SHARE, SHARE, DEPTH>(
-            team, v, offsets[v], offsets[v + 1], team.number, neighbours, fetch, visit, enough);
+            group, v, offsets[v], offsets[v + 1], group.number, neighbours, fetch, visit, enough);
         join();
-        if (team.number == 0) finish(v);
+        if (group.number == 0) finish(v);
     });
 }
 
-// Do the same for the wanted ones of `hubs`, by one block each: the first SHARE teams of its warps gather.
+// Do the same for the wanted ones of `hubs`, by one block each: the first SHARE lane groups of its warps gather.
 template <int SHARE, int DEPTH, bool AHEAD,
           class Wanted, class Start, class Fetch, class Visit, class Enough, class Join, class Finish>
-__device__ inline void gather_hubs(const Team& team, const Id* hubs, const EdgeId* offsets, const Id* neighbours,
+__device__ inline void gather_hubs(const LaneGroup& group, const Id* hubs, const EdgeId* offsets, const Id* neighbours,
                                    Id first, Id last, Wanted wanted, Start start, Fetch fetch, Visit visit,
                                    Enough enough, Join join, Finish finish)
 {
     constexpr int STRIDE = BLOCK / 32 * SHARE;
-    const int part = threadIdx.x / 32 * SHARE + team.number;
+    const int part = threadIdx.x / 32 * SHARE + group.number;
     owners_of_listed<AHEAD>(hubs, first, last, blockIdx.x, gridDim.x, wanted, [&](Id v) {
-        if (team.number < SHARE) {  // spare lanes have no memory for the results
+        if (group.number < SHARE) {  // spare lanes have no memory for the results
             start(v);
             visit_edges<SHARE, STRIDE, DEPTH>(
-                team, v, offsets[v], offsets[v + 1], part, neighbours, fetch, visit, enough);
+                group, v, offsets[v], offsets[v + 1], part, neighbours, fetch, visit, enough);
         }
         join();  // all warps of the block have read the flag before it ends; finish(v) clears it
-        if (part == 0 && team.number == 0) finish(v);
+        if (part == 0 && group.number == 0) finish(v);
     });
 }

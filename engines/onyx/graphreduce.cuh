@@ -1,21 +1,21 @@
-// Reductions over the vertices of the graph: the teams of the grid share the vertices, the teams of a block combine their
-// values, and the last block combines those of all blocks.
+// Reductions over the vertices of the graph: the lane groups of the grid share the vertices, the lane groups of a block
+// combine their values, and the last block combines those of all blocks.
 #pragma once
 
 #include "vertexmap.cuh"
 
-constexpr Id TEAMS_OF_BLOCK = BLOCK / 32 * TEAMS;
+constexpr Id LANE_GROUPS_OF_BLOCK = BLOCK / 32 * LANE_GROUPS;
 
-// Return the first of a team's share of first .. last - 1, of which the teams of a block take one each; spare lanes have
-// none.
-__device__ inline Id share_of_team(const Team& team, Id first, Id last)
+// Return the first of a lane group's share of first .. last - 1, of which the lane groups of a block take one each;
+// spare lanes have none.
+__device__ inline Id share_of_group(const LaneGroup& group, Id first, Id last)
 {
-    return team.idle() ? last : first + threadIdx.x / 32 * TEAMS + team.number;
+    return group.idle() ? last : first + threadIdx.x / 32 * LANE_GROUPS + group.number;
 }
-__device__ inline Id teams_of_grid() { return gridDim.x * TEAMS_OF_BLOCK; }
+__device__ inline Id groups_of_grid() { return gridDim.x * LANE_GROUPS_OF_BLOCK; }
 
-// Combine the values that the teams of a warp hold of the same feature; all of their lanes get the result.
-template <class Operation> __device__ inline float teams_combined_in_warp(float value)
+// Combine the values that the lane groups of a warp hold of the same feature; all of their lanes get the result.
+template <class Operation> __device__ inline float groups_combined_in_warp(float value)
 {
     if constexpr (32 % LANES == 0) {
         _Pragma("unroll") for (int offset = 16; offset >= LANES; offset /= 2)
@@ -24,17 +24,18 @@ template <class Operation> __device__ inline float teams_combined_in_warp(float 
     } else {
         const int member = lane_id() % LANES;
         float result = __shfl_sync(WARP, value, member);
-        _Pragma("unroll") for (int team = 1; team < TEAMS; ++team)
-            result = Operation()(result, __shfl_sync(WARP, value, team * LANES + member));
+        _Pragma("unroll") for (int group = 1; group < LANE_GROUPS; ++group)
+            result = Operation()(result, __shfl_sync(WARP, value, group * LANES + member));
         return result;
     }
 }
 
-// Combine the values that the teams of a block hold of the same feature; every thread calls this and gets the result.
-template <class Operation> __device__ inline float teams_combined_in_block(float value)
+// Combine the values that the lane groups of a block hold of the same feature; every thread calls this and gets the
+// result.
+template <class Operation> __device__ inline float groups_combined_in_block(float value)
 {
     __shared__ float of_warp[BLOCK / 32][LANES];
-    value = teams_combined_in_warp<Operation>(value);
+    value = groups_combined_in_warp<Operation>(value);
     if (lane_id() < LANES) of_warp[threadIdx.x / 32][lane_id()] = value;
     __syncthreads();
     value = of_warp[0][lane_id() % LANES];

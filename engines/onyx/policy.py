@@ -49,8 +49,9 @@ class Policy:
     # first such superstep gathers everything. PageRank, R-MAT 15, k = 1: 1.8 ms against 0.7 ms without tracking.
     kept_part: float = 0.25
 
-    # Owners of vertices. In-edges, per team that would own a vertex, from which a block owns it: for rows, for matrices
-    # (64 to 512 compared on R-MAT graphs of the sizes of social networks, k = 4, H200, 22 November 2026: the fastest).
+    # Owners of vertices. In-edges, per lane group that would own a vertex, from which a block owns it: for rows, for
+    # matrices (64 to 512 compared on R-MAT graphs of the sizes of social networks, k = 4, H200, 22 November 2026: the
+    # fastest).
     hub_edges: tuple[int, int] = (256, 64)
     # The same from which a warp owns it; how many owners of other vertices a warp must have for that; and the share of
     # the edges that such vertices must have, at least. Label propagation, k = 4, persistent, with and without: cnr-2000
@@ -59,8 +60,8 @@ class Policy:
     middle_edges: int = 32
     fewest_owners: int = 4
     middle_share: float = 0.03
-    edges_of_team: int = 8  # in-edges, on average, for each team that shares a vertex
-    most_joined: int = 64  # floats of a lane that the teams of a vertex combine, at most
+    edges_of_lane_group: int = 8  # in-edges, on average, for each lane group that shares a vertex
+    most_joined: int = 64  # floats of a lane that the lane groups of a vertex combine, at most
     # Bytes of a vertex's neighbours from which a launch is not limited to the resident blocks. Label propagation,
     # Delaunay graph of 2 M vertices, limited and not: 0.168 and 0.178 ms at k = 16, 0.304 and 0.288 ms at k = 32
     # (H200, 22 November 2026). The break-even point was not searched for.
@@ -80,7 +81,7 @@ class Policy:
 
     # Tiles of edges.
     tile: int = 2048  # edges that a block stages at once
-    fewest_edges: int = 4  # of a team's run of segments
+    fewest_edges: int = 4  # of a lane group's run of segments
     lane_run: int = 4  # edges that a single lane updates: their short rows are adjacent and are fetched together
     fetched_slots: int = 32  # floats of rows that a lane holds for edges fetched ahead
     # Of a reduction over the graph, at most. PageRank, 20 supersteps, grid of 2.25 M vertices, against 16 blocks and a
@@ -128,7 +129,7 @@ class Policy:
     # R-MAT 18 and 20); with that of extrema, sums took 1.00 to 1.07 times as long, and manifold ranking with k = 4 on
     # R-MAT 20 2.39 times (H100, 26 November 2026).
     adaptive_shares: tuple[float, float] = (0.3, 0.1)
-    # Edges that a team fetches at once in a pull that may end rows early. It is not measured yet.
+    # Edges that a lane group fetches at once in a pull that may end rows early. It is not measured yet.
     searched_edges: int = 2
     patience: int = 2  # consecutive supersteps with so much movement before tracking pauses
     patience_with_extrema: int = 8  # if only extrema are reduced, which come in waves
@@ -142,10 +143,10 @@ def small_degrees(graph: GraphFacts, policy: Policy) -> bool:
     return graph.average_degree < policy.dense_degree and graph.max_in_degree < policy.hub_degree
 
 
-def teams_of_vertex(graph: GraphFacts, teams: int, policy: Policy) -> int:
-    """Return the number of the ``teams`` of a warp that share a vertex: a power of two, at least 1."""
-    wanted, share = graph.average_degree / policy.edges_of_team, 1
-    while 2 * share <= teams and share <= wanted:
+def lane_groups_of_vertex(graph: GraphFacts, lane_groups: int, policy: Policy) -> int:
+    """Return the number of the ``lane_groups`` of a warp that share a vertex: a power of two, at least 1."""
+    wanted, share = graph.average_degree / policy.edges_of_lane_group, 1
+    while 2 * share <= lane_groups and share <= wanted:
         share *= 2
     return share
 

@@ -39,13 +39,14 @@ def resolve(
         schedule = replace(schedule, dense_share=share)
     if device.kind == "cpu":
         return schedule
-    from harness.api.cuda import TeamShape
+    from harness.api.cuda import LaneGroupShape
 
     return replace(
         schedule,
         pipeline=True if schedule.pipeline is None else schedule.pipeline,
         balance=schedule.balance or default_balance(schedule, program, graph, policy),
-        vector_width=schedule.vector_width or TeamShape.for_program(program, features, schedule.feature_aware).width,
+        vector_width=schedule.vector_width
+        or LaneGroupShape.for_program(program, features, schedule.feature_aware).width,
         block_size=schedule.block_size or policy.block_size,
         persistent=bool(schedule.persistent),
         bottom_up=not not_bottom_up(program, schedule) if schedule.bottom_up is None else schedule.bottom_up,

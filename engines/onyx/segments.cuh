@@ -1,9 +1,9 @@
 // Pull with balance=edge: equal tiles of in-edges, in the order of their rows, regardless of the degrees. A block
-// stages a tile in shared memory. Every team processes a run of it and keeps the sum of the current row in registers. A
-// row within one run is stored. The parts of a row that crosses runs are reduced atomically into the identity, which
-// was written before. Many teams share a hub, so it delays none of them. If edges have short rows, ABREAST teams
-// alternate over the edges of their runs, so that together they read and write whole lines of memory. Each then has a
-// part of every row.
+// stages a tile in shared memory. Every lane group processes a run of it and keeps the sum of the current row in
+// registers. A row within one run is stored. The parts of a row that crosses runs are reduced atomically into the
+// identity, which was written before. Many lane groups share a hub, so it delays none of them. If edges have short
+// rows, ABREAST lane groups alternate over the edges of their runs, so that together they read and write whole lines of
+// memory. Each then has a part of every row.
 #pragma once
 
 #include "vertexmap.cuh"
@@ -25,17 +25,17 @@ template <Staged, int LENGTH> __device__ inline Id (&staged())[LENGTH]
 }
 
 // Call start() before the edges of every row, visit(got, u, v, e, back) for each edge, and store(v, whole) after them.
-// If not `whole`, other teams have parts of row v. `back` is the position of the reverse of edge e, if REVERSES.
+// If not `whole`, other lane groups have parts of row v. `back` is the position of the reverse of edge e, if REVERSES.
 template <int RUN, int DEPTH, int ABREAST, bool REVERSES, class Start, class Fetch, class Visit, class Store>
-__device__ inline void segments(const Team& team, const Id* rows, const Id* neighbours, const Id* reverse,
+__device__ inline void segments(const LaneGroup& group, const Id* rows, const Id* neighbours, const Id* reverse,
                                 EdgeId first, EdgeId last, Start start, Fetch fetch, Visit visit, Store store)
 {
-    constexpr int TEAMS_OF_BLOCK = BLOCK / 32 * TEAMS, TILE = RUN * TEAMS_OF_BLOCK;
+    constexpr int LANE_GROUPS_OF_BLOCK = BLOCK / 32 * LANE_GROUPS, TILE = RUN * LANE_GROUPS_OF_BLOCK;
     constexpr Id NONE = 0xffffffffu;
     auto& row_of = staged<Staged::ROWS, TILE + 2>();  // with the rows before and after the tile
     auto& neighbour_of = staged<Staged::NEIGHBOURS, TILE>();
     auto& reverse_of = staged<Staged::REVERSES, REVERSES ? TILE : 1>();
-    const int mine = threadIdx.x / 32 * TEAMS + team.number;
+    const int mine = threadIdx.x / 32 * LANE_GROUPS + group.number;
     const int begin = mine / ABREAST * ABREAST * RUN + mine % ABREAST;
     for (EdgeId base = first + (EdgeId)TILE * blockIdx.x; base < last; base += (EdgeId)TILE * gridDim.x) {
         const int count = last - base < TILE ? int(last - base) : TILE;
@@ -50,7 +50,7 @@ __device__ inline void segments(const Team& team, const Id* rows, const Id* neig
         }
         __syncthreads();
         const int end = at_most((mine / ABREAST + 1) * ABREAST * RUN, count);
-        if (!team.idle() && begin < end) {
+        if (!group.idle() && begin < end) {
             const int final = begin + (end - 1 - begin) / ABREAST * ABREAST;
             Id v = row_of[begin + 1];
             bool whole = ABREAST == 1 && row_of[begin] != v;

@@ -1,4 +1,4 @@
-// vertexmap (fig. 5.1, lines 76-97): a warp processes 32 vertices, whose features its teams share.
+// vertexmap (fig. 5.1, lines 76-97): a warp processes 32 vertices, whose features its lane groups share.
 #pragma once
 
 #include "run.cuh"
@@ -94,13 +94,13 @@ __device__ inline void wanted_chunks(Id first, Id last, Id size, Wanted wanted, 
     }
 }
 
-// Call function(v) for every vertex of first .. last - 1 that is `wanted`; the lanes of a team call it together.
+// Call function(v) for every vertex of first .. last - 1 that is `wanted`; the lanes of a lane group call it together.
 template <bool AHEAD = false, class Wanted, class VertexFunction>
-__device__ inline void vertexmap(const Team& team, Id first, Id last, Wanted wanted, VertexFunction function)
+__device__ inline void vertexmap(const LaneGroup& group, Id first, Id last, Wanted wanted, VertexFunction function)
 {
     wanted_chunks<AHEAD>(first, last, 32, wanted, [&](Id base, unsigned some) {
-        for (int i = team.number; i < 32; i += TEAMS)
-            if (!team.idle() && some >> i & 1u) function(base + i);
+        for (int i = group.number; i < 32; i += LANE_GROUPS)
+            if (!group.idle() && some >> i & 1u) function(base + i);
         __syncwarp();
     });
 }

@@ -27,14 +27,14 @@ from harness.lowering.cuda.engine import CUDA, CudaEngine
 from harness.lowering.cuda.executor import CudaExecutor
 from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder, Visits
 from harness.lowering.cuda.launches import Launch, named_apart, turned
-from harness.lowering.cuda.layout import DeviceLayout, TeamShape
+from harness.lowering.cuda.layout import DeviceLayout, LaneGroupShape
 from harness.lowering.cuda.loop import CudaRun, Loop, queue_ahead
 from harness.lowering.cuda.named_vertices import reduce_at_named
 from harness.lowering.cuda.parameters import Parameter, joined
 from harness.lowering.cuda.persistent import lock_buffer, make_persistent
 from harness.lowering.cuda.persistent_executor import PersistentExecutor, PersistentLoop
 from harness.lowering.cuda.plan import CudaPlan, Thresholds
-from harness.lowering.cuda.ranges import Bounds, Listed, Over, Pieces, by_side
+from harness.lowering.cuda.ranges import Bounds, Listed, Over, WorkList, by_side
 from harness.lowering.cuda.run_extension import RunExtension, RunField, RunStart
 from harness.lowering.cuda.run_state import RunState
 from harness.lowering.cuda.setting import CudaSetting
@@ -80,6 +80,7 @@ __all__ = [
     "Function",
     "Holds",
     "KeptAccumulators",
+    "LaneGroupShape",
     "Launch",
     "Listed",
     "Loop",
@@ -89,7 +90,6 @@ __all__ = [
     "Parameter",
     "PersistentExecutor",
     "PersistentLoop",
-    "Pieces",
     "PinnedMemory",
     "PlanDraft",
     "Prefixed",
@@ -101,7 +101,6 @@ __all__ = [
     "RunState",
     "Streamer",
     "Table",
-    "TeamShape",
     "ThreadPlanner",
     "Thresholds",
     "Tracking",
@@ -110,6 +109,7 @@ __all__ = [
     "VertexReduce",
     "Visits",
     "Windows",
+    "WorkList",
     "aligned",
     "architecture",
     "blocks_of_multiprocessor",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from harness.contract import EngineFailure
 from harness.graph.pages import PrivatePages, array_in_pages, private_pages
 
-PIECE = 64 << 30  # bytes registered at once: drivers refuse single registrations of several hundred GiB
+RANGE_BYTES = 64 << 30  # bytes registered at once: drivers refuse single registrations of several hundred GiB
 PORTABLE, MAPPED = 1, 2  # flags of cudaHostRegister
 SAME_POINTER = 91  # cudaDevAttrCanUseHostPointerForRegisteredMem
 
@@ -47,10 +47,10 @@ class PinnedMemory:
 
 
 def _register(runtime: Any, pointer: int, size: int, registered: list[int]) -> None:
-    """Register memory in pieces, and note each in ``registered``. Raises MemoryError after undoing what was done."""
+    """Register memory range by range, and note each in ``registered``. Raises MemoryError after undoing all."""
     try:
-        for first in range(0, size, PIECE):
-            runtime.hostRegister(pointer + first, min(PIECE, size - first), PORTABLE | MAPPED)
+        for first in range(0, size, RANGE_BYTES):
+            runtime.hostRegister(pointer + first, min(RANGE_BYTES, size - first), PORTABLE | MAPPED)
             registered.append(pointer + first)
     except runtime.CUDARuntimeError as error:
         _unregister(runtime, registered)

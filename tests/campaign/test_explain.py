@@ -34,7 +34,7 @@ def test_cuda_kernels_are_shown_without_a_device(command_here):
         "program label_propagation",
         "schedule OnyxSchedule(edges='resident', feature_aware=True, change_driven=False",
         "dense_share=0.01, pipeline=True, balance='warp', vector_width=4, block_size=256, persistent=False, "
-        "bottom_up=False), teams",
+        "bottom_up=False), groups",
         "chosen by the engine: edges, direction, dense_share, pipeline, balance, vector_width, block_size, "
         "persistent, bottom_up\n",
         "kernel spread: spread, n_aggr, prob, settle",

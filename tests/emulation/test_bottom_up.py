@@ -91,10 +91,10 @@ def searched(graph, level, step):
 
 
 def test_a_search_reads_rows_to_the_first_neighbour_that_was_just_reached(engine_of):
-    """Beamer et al. (2012), section IV: with one team for each vertex, which fetches one edge at a time."""
+    """Beamer et al. (2012), section IV: with one lane group for each vertex, which fetches one edge at a time."""
     graph = rmat(scale=8, edge_factor=8, seed=3)
     program, graph, inputs = problem("bfs", graph, 1)
-    alone = replace(POLICY, edges_of_team=10**6, hub_edges=(10**6, 10**6), middle_edges=10**6, searched_edges=1)
+    alone = replace(POLICY, edges_of_lane_group=10**6, hub_edges=(10**6, 10**6), middle_edges=10**6, searched_edges=1)
     engine = engine_of(program, graph, 1, alone, balance="warp", dense_share=0.0)
     answer, steps = finished(engine, inputs, program)
     level = answer["level"][:, 0]

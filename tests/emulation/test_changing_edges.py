@@ -15,7 +15,7 @@ from tests.engines.programs import edges_and_loops, inputs_for, traced
 from tests.engines.test_cuda import check_every_superstep
 
 EVERY = 13  # of the cases, one is not marked as full
-TWO_LANES = 5  # features: teams of two lanes, the second of which is partly idle
+TWO_LANES = 5  # features: lane groups of two lanes, the second of which is partly idle
 
 
 @pytest.mark.parametrize(

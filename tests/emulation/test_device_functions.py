@@ -13,7 +13,7 @@ from harness.lowering.cuda.executor import PAST_FIELDS
 from harness.lowering.cuda.modules import HEADER, headers
 from harness.lowering.cuda.movement import BLOCKS, ROWS
 from harness.lowering.cuda.run_extension import RunExtension
-from tests.engines.device_functions import BLOCK, FOUND, SOURCE, arguments, check, headers_of_teams
+from tests.engines.device_functions import BLOCK, FOUND, SOURCE, arguments, check, headers_of_lane_groups
 
 pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
 
@@ -22,7 +22,7 @@ def test_minima_maxima_and_logarithms():
     a, b = arguments()
     found = allocated(np.zeros((FOUND, len(a)), np.float32))
     module = Module()
-    module.load(str(library(SOURCE, headers_of_teams())).encode())
+    module.load(str(library(SOURCE, headers_of_lane_groups())).encode())
     blocks = -(-len(a) // BLOCK)
     given = (allocated(a), allocated(b), found, np.uint32(len(a)))
     module.get_function("functions")((blocks,), (BLOCK,), given, shared_mem=0)
@@ -58,7 +58,7 @@ def test_movement_is_that_of_all_vertices_for_any_number_of_blocks(vertices, gri
     before, now = rng.random((2, vertices), np.float32)
     found = allocated(np.zeros(2 * BLOCKS, np.float32))
     module = Module()
-    module.load(str(library(MEASURED, headers_of_teams())).encode())
+    module.load(str(library(MEASURED, headers_of_lane_groups())).encode())
     given = (allocated(before), allocated(now), np.uint32(vertices), np.uint32(callers), found)
     module.get_function("measured")((grid,), (BLOCK,), given, shared_mem=0)
     distance, size = found.get().reshape(BLOCKS, 2).sum(0)
@@ -163,7 +163,7 @@ def test_sums_are_rebuilt_every_so_many_supersteps_of_each_side_and_records_are_
     count = 15
     past, rebuilding = allocated(np.zeros(PAST_FIELDS * count, np.int64)), allocated(np.zeros(count, np.int64))
     module = Module()
-    module.load(str(library(SUPERSTEPS, headers_of_teams())).encode())
+    module.load(str(library(SUPERSTEPS, headers_of_lane_groups())).encode())
     given = (np.int64(sides), np.int64(rebuild), np.uint32(count), past, rebuilding)
     module.get_function("supersteps")((1,), (BLOCK,), given, shared_mem=0)
     turns = [i // sides for i in range(count)]

@@ -16,13 +16,13 @@ from harness.language.validation import compare
 from harness.lowering.cuda.loop import CudaRun
 from tests.emulation.device import THREADS
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
-from tests.engines.emogi import ACCESS, WALKS, requests_of, rows_of
+from tests.engines.emogi import ACCESS, OPTIONS, requests_of, rows_of
 from tests.engines.test_cuda import algorithms, check_every_superstep, random_network
 
 FEATURES = (1, 3, 32)
-# Every algorithm, every walk and every number of features; three of the former differ in the form that is pushed.
+# Every algorithm, every schedule and every number of features; three of the former differ in the form that is pushed.
 CASES = [
-    (name, WALKS[(2 * i + j) % len(WALKS)], FEATURES[(i + j) % 3])
+    (name, OPTIONS[(2 * i + j) % len(OPTIONS)], FEATURES[(i + j) % 3])
     for i, name in enumerate(("bfs", "sssp", "components", "kcore", "pagerank", "label_propagation", "hits"))
     for j in range(3)
 ] + [
@@ -103,7 +103,7 @@ def test_requests_by_hand(access, run_as):
         assert found.amplification == found.moved["zero_copy"] / found.visited
 
 
-@pytest.mark.parametrize("options", WALKS, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_requests_of_every_superstep_are_those_of_its_frontier(options, run_as):
     """The frontier of a superstep of a breadth-first search is the level before it."""
     algorithm = algorithms()["bfs"]

@@ -1,6 +1,7 @@
 """Steps in place on emulated CUDA devices: the replay in the engine's own order agrees, and finds planted defects.
 
-Blocks run one after another, and the teams of a block in turns: this shows the logic of locks, not races of hardware.
+Blocks run one after another, and the lane groups of a block in turns: this shows the logic of locks, not races of
+hardware.
 """
 
 from __future__ import annotations
@@ -55,12 +56,13 @@ DEFECTS = {  # of a template: what it does wrong, and where
                      "const EdgeId end = batches[batch + 1] + (batch == 2);"),
     "missing barrier": ("agm_e", "BATCHED", "if (batch + 1 < last) wait_for_all(barrier);", ""),
     "edge not left for later": ("el", "EDGE_LOCKED", "= e;\n            }", ";\n            }"),
-    "forgotten lock": ("el", "EDGE_LOCKED", "if (try_both(team, locks, u, v))", "if (try_both(team, locks, u, v) | 1)"),
-    "lock left held": ("el", "EDGE_LOCKED", "unlock_both(team, locks, u, v);", "unlock(team, locks, u);"),
+    "forgotten lock": ("el", "EDGE_LOCKED", "if (try_both(group, locks, u, v))",
+                       "if (try_both(group, locks, u, v) | 1)"),
+    "lock left held": ("el", "EDGE_LOCKED", "unlock_both(group, locks, u, v);", "unlock(group, locks, u);"),
     "row of another edge": ("nl", "NODE_LOCKED", "const auto& got = fetched[d];", "const auto& got = fetched[0];"),
     "column not written": ("nl", "NODE_LOCKED", "@finish", "if (v & 1)\n            @finish"),
-    "lock of a block forgotten": ("wavefront", "WAVEFRONT", "if (!try_lock(team, locks, c)) {{",
-                                  "if (!try_lock(team, locks, c) && false) {{"),
+    "lock of a block forgotten": ("wavefront", "WAVEFRONT", "if (!try_lock(group, locks, c)) {{",
+                                  "if (!try_lock(group, locks, c) && false) {{"),
 }  # fmt: skip
 IN_THE_SHORT_RUN = ("skipped edge", "forgotten lock")
 

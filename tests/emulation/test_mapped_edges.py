@@ -100,24 +100,24 @@ def test_places_have_stores_of_their_own():
 
 @pytest.mark.parametrize("failing", [0, 2])
 def test_a_failed_registration_leaves_nothing_registered(failing, emulated, registered, monkeypatch):
-    runtime, pieces = sys.modules["cupy"].cuda.runtime, []
+    runtime, ranges = sys.modules["cupy"].cuda.runtime, []
 
     def register(pointer, size, flags):
-        if len(pieces) == failing:
+        if len(ranges) == failing:
             raise RuntimeFailure("cudaErrorMemoryAllocation: out of memory")
-        pieces.append((pointer, size))
+        ranges.append((pointer, size))
         registered[pointer] = size
 
-    monkeypatch.setattr(host_memory, "PIECE", 4096)
+    monkeypatch.setattr(host_memory, "RANGE_BYTES", 4096)
     monkeypatch.setattr(runtime, "hostRegister", register)
     with pytest.raises(MemoryError, match="cannot lock 12,300 bytes of host memory.*cudaErrorMemoryAllocation"):
         host_memory.pinned_array(12_300 // 4, np.uint32)
-    assert len(pieces) == failing
+    assert len(ranges) == failing
     assert not registered
 
 
-def test_large_memory_is_registered_in_pieces(emulated, registered, monkeypatch):
-    monkeypatch.setattr(host_memory, "PIECE", 4096)
+def test_large_memory_is_registered_in_ranges(emulated, registered, monkeypatch):
+    monkeypatch.setattr(host_memory, "RANGE_BYTES", 4096)
     array = host_memory.pinned_array(2500, np.uint32)
     start = array.__array_interface__["data"][0]
     assert registered == {start: 4096, start + 4096: 4096, start + 8192: 10_000 - 8192}
@@ -173,7 +173,7 @@ def test_a_failed_registration_in_place_leaves_the_values(emulated, registered, 
             raise RuntimeFailure("cudaErrorMemoryAllocation: out of memory")
         registered[pointer] = size
 
-    monkeypatch.setattr(host_memory, "PIECE", 4096)
+    monkeypatch.setattr(host_memory, "RANGE_BYTES", 4096)
     monkeypatch.setattr(sys.modules["cupy"].cuda.runtime, "hostRegister", register)
     values = array_in_pages(3000, np.uint32)
     values[:] = 7

@@ -74,7 +74,7 @@ def test_the_second_buffer_of_flags_holds_flags(schedule, emulated, monkeypatch)
 
 
 def a_number_beside_a_vector(p, self):
-    """Use a vertex's scalar that all lanes of a team read and its leader then writes."""
+    """Use a vertex's scalar that all lanes of a lane group read and its leader then writes."""
     p.vertex("x0", K)
     p.vertex("x", K, start="x0")
     p.vertex("scale", start=1.0)

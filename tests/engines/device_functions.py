@@ -1,4 +1,4 @@
-"""The functions of teams.cuh that are not intrinsics, at extreme values: their kernel and its expected results."""
+"""The functions of lane_groups.cuh that are not intrinsics, at extreme values: a kernel and expected results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SOURCE = """
 #define LANES 2
 #define WIDTH 1
 #define BLOCK 64
-#include "teams.cuh"
+#include "lane_groups.cuh"
 extern "C" __global__ void __launch_bounds__(BLOCK) functions(const float* a, const float* b, float* found, unsigned n)
 {
     const unsigned i = blockIdx.x * BLOCK + threadIdx.x;
@@ -31,14 +31,14 @@ extern "C" __global__ void __launch_bounds__(BLOCK) functions(const float* a, co
 ENDS = [np.inf, -np.inf, np.nan, -np.nan, 3.4e38, 1.1754944e-38, 1e-45, 1.0, -1.0, -1e-8, 0.5]
 
 
-def headers_of_teams() -> dict[str, str]:
+def headers_of_lane_groups() -> dict[str, str]:
     """Return the headers that the functions include."""
     return headers(Path(__file__).parent)
 
 
 def module(chip: str) -> Compiled:
     """Return machine code for a chip."""
-    return compiled(SOURCE, headers_of_teams(), chip)
+    return compiled(SOURCE, headers_of_lane_groups(), chip)
 
 
 def arguments() -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -10,7 +10,7 @@ import numpy as np
 from harness.graph import Graph
 
 ACCESS = ("naive", "merged", "aligned", "chunk", "tiled")
-WALKS = [
+OPTIONS = [
     *({"access": access} for access in ACCESS),
     *({"access": access, "frontier": "list"} for access in ACCESS if access != "tiled"),
 ]

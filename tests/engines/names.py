@@ -8,7 +8,7 @@ from harness.language import K, total
 # Names of stages, in turn: keywords, functions of C and of CUDA, types, macros and variables of the templates, names
 # generated for other stages, and letters that are not ASCII.
 STAGES = (
-    "float", "union", "main", "norm", "log", "threadIdx", "Team", "Row", "Run", "LANES", "gather", "atomicAdd",
+    "float", "union", "main", "norm", "log", "threadIdx", "LaneGroup", "Row", "Run", "LANES", "gather", "atomicAdd",
     "end_of_superstep", "clear_got", "unrolled", "größe", "名", "printf", "INFINITE", "expf", "messages_tiles",
     "clear_template", "fused_pull", "join_mean",
 )  # fmt: skip

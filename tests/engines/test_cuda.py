@@ -15,7 +15,7 @@ from harness.graph import Graph
 from harness.language import Inputs, trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
-from harness.lowering.cuda.ranges import Over, Pieces
+from harness.lowering.cuda.ranges import Over, WorkList
 from tests.engines import device_functions, test_warm
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine, drives_changes, pausing_of_plan, plan_of
 from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named, two_sides
@@ -77,7 +77,7 @@ def check_lists(listed, schedule, name, features, device, monkeypatch):
     """
     monkeypatch.setattr(OnyxPlanner, "hub", 3 if listed == "hubs" else 6)
     if listed == "middle":
-        policy = replace(OnyxCudaEngine.policy, edges_of_team=99, middle_edges=3, fewest_owners=1, middle_share=0)
+        policy = replace(OnyxCudaEngine.policy, edges_of_lane_group=99, middle_edges=3, fewest_owners=1, middle_share=0)
         monkeypatch.setattr(OnyxCudaEngine, "policy", policy)
     program, graph = program_named(name), graph_for(name)
     engine = cuda_engine(schedule)
@@ -85,7 +85,7 @@ def check_lists(listed, schedule, name, features, device, monkeypatch):
     if not isinstance(plan, No):
         gathers = [launch for launch in plan.launches if "gather<" in launch.kernel.source]
         lists = [launch for launch in plan.launches if f"gather_{listed}<" in launch.kernel.source]
-        assert len(lists) == sum(", 3>(team" in launch.kernel.source for launch in gathers)
+        assert len(lists) == sum(", 3>(group" in launch.kernel.source for launch in gathers)
         assert lists or not gathers or features > 20 or not engine.schedule.feature_aware
     inputs = inputs_for(program, graph, features, seed=features)
     check_every_superstep(schedule, program, graph, inputs, features, device, SUPERSTEPS)
@@ -97,7 +97,7 @@ def test_vertices_of_many_edges(schedule, name, features, listed, device, monkey
     check_lists(listed, schedule, name, features, device, monkeypatch)
 
 
-# Seven, 13 and 20 lanes per team leave spare lanes, which have no matrices of their own.
+# Seven, 13 and 20 lanes per lane group leave spare lanes, which have no matrices of their own.
 LEFT_OVER = [(schedule, k) for schedule in ("pull", "changes-pull", "changes-pull-edges-sparse") for k in (7, 13, 20)]
 
 
@@ -214,7 +214,7 @@ def with_a_hub():
 
 
 def check_hub_of_matrices(schedule, features, device):
-    """Check a hub with matrix sums: a block owns it, and as many teams as the average degree requires own the
+    """Check a hub with matrix sums: a block owns it, and as many lane groups as the average degree requires own the
     others."""
     algorithm, graph = algorithms()["als"], with_a_hub()
     program = trace(algorithm)
@@ -222,7 +222,7 @@ def check_hub_of_matrices(schedule, features, device):
     plan = plan_of(engine, program, graph, features)
     gathered_over = [launch.over for launch in plan.launches if "gather" in launch.kernel.source]
     hubs, others = gathered_over[:2]
-    assert isinstance(hubs, Pieces)
+    assert isinstance(hubs, WorkList)
     assert others is Over.VERTICES
     assert gathered_over == [hubs, others] * (1 + (pausing_of_plan(plan) is not None))
     assert plan.tables == (hubs,)

@@ -126,8 +126,8 @@ def test_belief_propagation_reduces_separately_only_in_the_first_superstep():
     for part in ("log", "zeros"):
         array = f"vertex_aggr_{part}_reduced"
         assert steps.source.count(f"{array} + ") == 2  # loaded, then stored
-        assert f"store<4, 4>(team, {array} + (size_t)v * 4, aggr_{part}_reduced_blank);" in steps.source
-        assert f"reduce_into<Add, 4>(team, {array} + (size_t)v * 4, aggr_{part}_reduced_total);" in message.source
+        assert f"store<4, 4>(group, {array} + (size_t)v * 4, aggr_{part}_reduced_identity);" in steps.source
+        assert f"reduce_into<Add, 4>(group, {array} + (size_t)v * 4, aggr_{part}_reduced_total);" in message.source
         assert "if (whole)" not in message.source
 
 
@@ -157,17 +157,17 @@ def test_unread_reductions_are_not_fused():
 
 
 @pytest.mark.parametrize(("features", "abreast"), [(1, 32), (2, 16), (4, 8), (8, 4), (16, 2), (32, 1), (100, 1)])
-def test_teams_go_abreast_where_rows_along_edges_are_short(features, abreast):
-    """So many teams that they fill a line of 128 bytes together; the teams of a block share runs evenly."""
+def test_lane_groups_go_abreast_where_rows_along_edges_are_short(features, abreast):
+    """So many lane groups that they fill a line of 128 bytes together; the lane groups of a block share runs evenly."""
     made = plan(BeliefPropagation(), features=features)
     message = next(kernel for kernel in made.kernels if kernel.name == "message")
     found = re.search(r"segments<\d+, \d+, (\d+), true>", message.source)
     assert found is not None
     assert int(found[1]) == abreast
-    assert made.schedule.block_size // 32 * made.team.teams % abreast == 0
+    assert made.schedule.block_size // 32 * made.lane_group.per_warp % abreast == 0
 
 
-def test_teams_go_each_its_own_way_where_nothing_but_numbers_lie_along_edges():
+def test_each_lane_group_has_its_own_edges_where_only_numbers_lie_along_edges():
     source = "".join(kernel.source for kernel in plan(LabelPropagation(seeds="random")).kernels)
     assert re.search(r"segments<\d+, \d+, 1, false>", source) is not None
 

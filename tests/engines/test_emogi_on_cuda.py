@@ -1,4 +1,4 @@
-"""The EMOGI style on a CUDA device: every walk and place against float64 on fresh graphs, and its requests.
+"""The EMOGI style on a CUDA device: every schedule and place against float64 on fresh graphs, and its requests.
 
 A failing test reports ``HARNESS_SEED=...``, which repeats its draws.
 """
@@ -15,7 +15,7 @@ from harness.graph.generators import rmat
 from harness.language import trace
 from harness.language.reference import ReferenceRun
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
-from tests.engines.emogi import ACCESS, WALKS, requests_of
+from tests.engines.emogi import ACCESS, OPTIONS, requests_of
 from tests.engines.fresh import SEED
 from tests.engines.link_bytes import link_bytes
 from tests.engines.test_cuda import algorithms, check_every_superstep, random_network
@@ -46,8 +46,8 @@ def check(options, name, features, device, monkeypatch):
 
 @pytest.mark.parametrize("features", [1, 3, 32])
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("options", WALKS, ids=str)
-def test_every_walk_is_right(options, name, features, device, monkeypatch):
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_every_access_pattern_is_right(options, name, features, device, monkeypatch):
     check(options, name, features, device, monkeypatch)
 
 
@@ -58,7 +58,7 @@ def test_every_place_is_right(place, access, name, device, monkeypatch):
     check({**place, "access": access}, name, 3, device, monkeypatch)
 
 
-@pytest.mark.parametrize("options", WALKS, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_requests_are_those_of_the_frontiers(options, device, monkeypatch):
     monkeypatch.setitem(SCHEDULES, "emogi", ("emogi", {**options, "counters": True}))
     algorithm, graph = algorithms()["bfs"], fresh_graph(12, 8)

@@ -75,7 +75,7 @@ def test_kernels_compile_without_spills(order, features, chip, aware):
     planned = plan(trace(LOSSY), schedule, ratings().facts, features)
     found = compiled(planned.source, headers(planned.templates), chip).resources()
     assert {kernel.name for kernel in planned.kernels} <= set(found)
-    assert "__ldcg" in headers(planned.templates)["teams.cuh"]
+    assert "__ldcg" in headers(planned.templates)["lane_groups.cuh"]
     assert "#define COHERENT" in planned.source
     for name, used in found.items():
         assert used["registers"] <= 128, (name, used)
@@ -83,12 +83,12 @@ def test_kernels_compile_without_spills(order, features, chip, aware):
 
 def test_batches_are_launched_by_their_sizes():
     units = np.array([5000, 900, 40, 3, 3, 70, 5000])
-    teams, resident = 8, 200
-    assert list(launches_of(units, teams, resident, "launch")) == [
-        (batch, batch + 1, min(-(-count // teams), 800)) for batch, count in enumerate(units)
+    lane_groups, resident = 8, 200
+    assert list(launches_of(units, lane_groups, resident, "launch")) == [
+        (batch, batch + 1, min(-(-count // lane_groups), 800)) for batch, count in enumerate(units)
     ]
-    assert list(launches_of(units, teams, resident, "grid")) == [(0, 7, 200)]
-    assert list(launches_of(units, teams, resident, None)) == [
+    assert list(launches_of(units, lane_groups, resident, "grid")) == [(0, 7, 200)]
+    assert list(launches_of(units, lane_groups, resident, None)) == [
         (0, 1, 625),
         (1, 3, 113),
         (3, 5, 1),
@@ -96,7 +96,7 @@ def test_batches_are_launched_by_their_sizes():
         (6, 7, 625),
     ]
     for barrier in ("launch", "grid", None):
-        assert list(launches_of(units[:0], teams, resident, barrier)) == []
+        assert list(launches_of(units[:0], lane_groups, resident, barrier)) == []
 
 
 def test_what_the_device_does_not_run_is_refused():

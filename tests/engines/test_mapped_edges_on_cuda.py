@@ -103,21 +103,21 @@ def test_mapped_edges_take_no_memory_of_the_device(schedule, device, monkeypatch
 def test_a_failed_registration_leaves_the_device_usable(failing, device, monkeypatch):
     import cupy
 
-    runtime, register, pieces = cupy.cuda.runtime, cupy.cuda.runtime.hostRegister, []
+    runtime, register, ranges = cupy.cuda.runtime, cupy.cuda.runtime.hostRegister, []
 
     def registered(pointer, size, flags):
-        if len(pieces) == failing:
-            register(0 if not pieces else pieces[0], size, flags)  # no such memory, or registered already
+        if len(ranges) == failing:
+            register(0 if not ranges else ranges[0], size, flags)  # no such memory, or registered already
         register(pointer, size, flags)
-        pieces.append(pointer)
+        ranges.append(pointer)
 
-    monkeypatch.setattr(host_memory, "PIECE", 1 << 21)
+    monkeypatch.setattr(host_memory, "RANGE_BYTES", 1 << 21)
     monkeypatch.setattr(runtime, "hostRegister", registered)
     with pytest.raises(MemoryError, match="cannot lock"):
         host_memory.pinned_array(1 << 21, np.uint32)
     monkeypatch.undo()
-    assert len(pieces) == failing
-    for pointer in pieces:
+    assert len(ranges) == failing
+    for pointer in ranges:
         with pytest.raises(runtime.CUDARuntimeError):  # it is not registered any more
             runtime.hostUnregister(pointer)
     array = host_memory.pinned_array(1 << 16, np.uint32)

@@ -94,7 +94,7 @@ def refused(row):
         return "balance=edge keeps the sums of rows in registers"
     alone = row.engine not in LIBRARIES and not row.options.get("feature_aware", False)
     if alone and row.name.startswith("als") and row.features == 100:
-        return "do not fit a thread; with feature_aware a team shares them"
+        return "do not fit a thread; with feature_aware a lane group shares them"
     return ""
 
 
@@ -215,7 +215,7 @@ def test_answers(row, device):
     ("engine", "options", "in_turn"),
     [
         ("onyx", {"balance": "edge"}, True),
-        ("onyx", {"balance": "warp"}, False),  # a block sums the results of its teams
+        ("onyx", {"balance": "warp"}, False),  # a block sums the results of its lane groups
         ("onyx", {"direction": "push"}, True),
         ("gunrock", {}, True),
         ("tigr", {}, True),

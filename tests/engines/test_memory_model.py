@@ -83,8 +83,8 @@ def test_pushed_rows_lie_a_stride_apart_with_features_in_a_loop():
 def test_a_block_owns_a_hub():
     kernels = behaviour("onyx", star(1024, inwards=True), 8, **PULL, balance="warp", fold=False).kernels
     loads = kernels["spread_hubs"].loads + ENTERED.times(-1)
-    # eight warps read the hub and its bounds; each has 16 teams of two lanes, and each team has eight edges of the hub:
-    # neighbours and weights are coalesced, and rows have 32 bytes
+    # eight warps read the hub and its bounds; each has 16 lane groups of two lanes, and each lane group has eight edges
+    # of the hub: neighbours and weights are coalesced, and rows have 32 bytes
     once, edges = Loads(3, 3, 3 * 4), Loads(3, 2 + 2 + 16, 64 + 64 + 512)
     assert loads == once.times(8) + edges.times(8 * 8)
     # the others have no edges: 65 warps of 16 owners read both bounds of each; nine blocks of them are entered
@@ -115,8 +115,8 @@ def test_rows_are_padded_to_a_power_of_two():
     loads, atomics = spread("onyx", ring(64), 5, **PUSH, balance="edge")
     # rows of 5 have a stride of 8: the second of two lanes also loads 16 bytes, of one feature and padding
     assert (loads, atomics) == spread("onyx", ring(64), 8, **PUSH, balance="edge")
-    # one feature per lane: 6 teams of 5 lanes, so 6 steps of 6 edges; 4 are fetched ahead, and where no edge is left,
-    # the last one is fetched again: twice
+    # one feature per lane: 6 lane groups of 5 lanes, so 6 steps of 6 edges; 4 are fetched ahead, and where no edge is
+    # left, the last one is fetched again: twice
     loads, atomics = spread("onyx", ring(32), 5, **PUSH, balance="edge", vector_width=1)
     assert loads.requests == 1 + 1 + 8 + 8
     assert loads.bytes == 128 + 128 + 34 * 4 + 34 * 20
@@ -174,7 +174,7 @@ def test_rows_that_cross_runs_are_reduced_and_others_stored():
     inside = behaviour("onyx", ring(64), 8, **PULL, balance="edge").kernels["spread"]
     assert inside.atomics == Atomics()
     across = behaviour("onyx", star(4096, inwards=True), 8, **PULL, balance="edge").kernels["spread"]
-    # two tiles of 2,048 edges, 128 runs of 16 each, all of which end with a reduction into one row: 16 teams are
+    # two tiles of 2,048 edges, 128 runs of 16 each, all of which end with a reduction into one row: 16 lane groups are
     # serialized
     assert across.atomics == Atomics(2 * 8, 2 * 8 * 16, 2 * 8 * 16)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from engines.libraries.cusparse_ways import all_ways
-from engines.onyx.policy import Policy, teams_of_vertex, untracked_share
+from engines.onyx.policy import Policy, lane_groups_of_vertex, untracked_share
 from engines.onyx.resolve import resolve
 from engines.onyx.schedule import OnyxSchedule
 from engines.pullbaseline.schedules import SimdxSchedule
@@ -123,7 +123,7 @@ def test_degrees_are_summarised_without_loss():
         wanted = (degrees >= first) & (True if last is None else degrees <= last)
         assert found.between(first, last) == wanted.sum()
     for size in (1, 3, 8):
-        assert found.pieces(size) == (-(-degrees // size)).sum()
+        assert found.slices(size) == (-(-degrees // size)).sum()
 
 
 OPEN = {  # with None, which leaves the choice to the engine
@@ -276,9 +276,9 @@ def test_the_share_from_which_a_push_is_not_tracked_grows_with_degrees(facts_, s
 
 
 @pytest.mark.parametrize(("edges", "shared"), [(0, 1), (799, 1), (800, 2), (1600, 4), (3200, 8), (10**6, 8)])
-def test_teams_share_a_vertex_by_its_average_degree(edges, shared):
-    assert teams_of_vertex(GraphFacts(100, edges, 5), 10, Policy()) == shared
-    assert teams_of_vertex(GraphFacts(100, edges, 5), 1, Policy()) == 1
+def test_lane_groups_share_a_vertex_by_its_average_degree(edges, shared):
+    assert lane_groups_of_vertex(GraphFacts(100, edges, 5), 10, Policy()) == shared
+    assert lane_groups_of_vertex(GraphFacts(100, edges, 5), 1, Policy()) == 1
 
 
 @pytest.mark.parametrize(

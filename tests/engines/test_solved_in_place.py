@@ -105,8 +105,8 @@ def _ends(p):
     p.output("x", bound=1e-4)
 
 
-# The number of tiles of a team: for the sum, for each system that overwrites one, and for values kept until they are
-# stored.
+# The number of tiles of a lane group: for the sum, for each system that overwrites one, and for values kept until they
+# are stored.
 TILES = {
     normal_equations: 1, scaled: 1, read_again: 2, solved_twice: 3, sum_is_output: 3, read_later: 2,
 }  # fmt: skip

@@ -25,9 +25,9 @@ CHANGES = st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 4), PIECES), 
 
 
 def changed(content, changes):
-    for start, length, piece in changes:
+    for start, length, inserted in changes:
         start %= len(content) + 1
-        content = content[:start] + piece + content[start + length :]
+        content = content[:start] + inserted + content[start + length :]
     return content
 
 

@@ -53,8 +53,8 @@ class ChangeDrivenInterpreter:
         edges = self.active(stage)
         if stage.name not in self.kept:
             identity = {"sum": 0.0, "prod": 1.0, "min": np.inf, "max": -np.inf}[stage.reducer]
-            blank = np.full(self.value[stage.into].shape, identity)
-            self.kept[stage.name] = LogProduct.of(blank) if stage.reducer == "prod" else blank
+            identities = np.full(self.value[stage.into].shape, identity)
+            self.kept[stage.name] = LogProduct.of(identities) if stage.reducer == "prod" else identities
             self.push(stage, stage.message, edges)
         elif delta.kind == "factor":
             self.push(stage, last_sent(self.program, stage.message), edges, takes_out=True)

@@ -168,7 +168,7 @@ def test_stages_of_one_name_are_distinguished():
     assert len(set(names)) == len(names) == 4
 
 
-# small pieces -----------------------------------------------------------------------------------------------------
+# small parts -----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("value", [0.0, -0.0, 1.5, 1e-30, float("inf"), float("-inf"), float("nan")])
 def test_literals_are_float32(value):
     text = literal(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engines.outofmemory.emogi.cuda_walks import count_template, walk_template
+from engines.outofmemory.emogi.cuda_access_patterns import count_template, visit_template
 from engines.outofmemory.emogi.resolve import resolve
 from harness.api import EdgeReduce, No, change_driven, mutable, reads
 from harness.api.cuda import (
@@ -204,8 +204,8 @@ class EmogiPlanner(ThreadPlanner):
         if self.schedule.counters:
             self._count(stage, kernel, listing, unless)
 
-    def _walk(self, stage: EdgeReduce, listing: bool) -> tuple[str, list[tuple[str, str]]]:
-        """Return the condition under which the vertex ``u`` is active, and the arguments of a walk over rows."""
+    def _visit(self, stage: EdgeReduce, listing: bool) -> tuple[str, list[tuple[str, str]]]:
+        """Return the condition under which the vertex ``u`` is active, and the arguments of a visit of rows."""
         signature = [("first", "Id"), ("last", "Id"), ("out_offsets", "offsets")]
         if listing:
             return "true", [*signature, ("frontier", "ids"), ("listed", "ids")]
@@ -216,8 +216,8 @@ class EmogiPlanner(ThreadPlanner):
 
     def push_kernel(self, stage: EdgeReduce, listing: bool, *, changes: bool) -> CudaKernelBuilder:
         """Return the builder of a kernel that sends whole messages, or their changes."""
-        tracked, (active, signature) = self.tracking.change_driven, self._walk(stage, listing)
-        template = walk_template(self.access, active, listing=listing, counted=tracked)
+        tracked, (active, signature) = self.tracking.change_driven, self._visit(stage, listing)
+        template = visit_template(self.access, active, listing=listing, counted=tracked)
         name = f"{stage.name}_changes" if changes else stage.name
         builder = self.builder(name, template, [*signature, ("out_neighbours", "ids")])
         builder.bind("src", "source", "u")
@@ -256,7 +256,7 @@ class EmogiPlanner(ThreadPlanner):
 
     def _count(self, stage: EdgeReduce, kernel: CudaKernel, listing: bool, unless: Condition) -> None:
         """Add the kernel that counts the requests of a traversal, one array of edges after another."""
-        active, signature = self._walk(stage, listing)
+        active, signature = self._visit(stage, listing)
         template = count_template(self.access, active, listing=listing)
         builder = self.builder(f"count_{kernel.name}", template, [*signature, (REQUESTS, "counts")])
         arrays = 1 + len(_edge_inputs(self.program, stage))

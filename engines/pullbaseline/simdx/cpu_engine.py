@@ -63,14 +63,14 @@ COMPUTE = """
         @after
 """
 OF_VERTEX = COMPUTE.format(listed="vertices", first="at(in_offsets, v)", last="at(in_offsets, v + 1)")
-OF_PIECE = COMPUTE.format(listed="piece_vertex", first="at(piece_first, i)", last="at(piece_last, i)")
+OF_SLICE = COMPUTE.format(listed="slice_vertex", first="at(slice_first, i)", last="at(slice_last, i)")
 
 COMBINE = """
     @part
     for i in range(bounds[t], bounds[t + 1]):
         v = at(vertices, i)
         @vertex
-        for j in range(at(pieces_of, i), at(pieces_of, i + 1)):
+        for j in range(at(slices_of, i), at(slices_of, i + 1)):
             @edge
         @after
 """
@@ -123,7 +123,7 @@ Lists = Mapping[str, NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class DegreeLists(Table[tuple[Lists, ...]]):
-    """The lists of the vertices of each side, by in-degree, and the pieces of large vertices."""
+    """The lists of the vertices of each side, by in-degree, and the slices of large vertices."""
 
     warp_degree: int
     block_degree: int
@@ -137,18 +137,18 @@ class DegreeLists(Table[tuple[Lists, ...]]):
         ends = ((0, left), (left, count)) if self.alternate else ((0, count),)
         return tuple(self._lists(graph.csc.offsets, first, last) for first, last in ends)
 
-    def pieces(self, graph: GraphFacts) -> int:
-        """Return the number of pieces of all large vertices."""
+    def slices(self, graph: GraphFacts) -> int:
+        """Return the number of slices of all large vertices."""
         size, large = max(1, self.block_degree), self.block_degree + 1
         return sum(-(-degree // size) * count for degree, count in graph.in_degrees.counts if degree >= large)
 
     def nbytes(self, graph: GraphFacts) -> int:
         """Return the bytes of all arrays, at most."""
         bounds = 4 * 2 * (self.threads * PIECES_PER_THREAD + 1)
-        return 8 * (2 * graph.num_vertices + 2 + 3 * self.pieces(graph) + bounds)
+        return 8 * (2 * graph.num_vertices + 2 + 3 * self.slices(graph) + bounds)
 
     def _lists(self, offsets: NDArray[np.int64], first: int, last: int) -> Lists:
-        """Return the lists of the vertices ``first..last``, their parts of about equal edges, and the pieces of large
+        """Return the lists of the vertices ``first..last``, their parts of about equal edges, and the slices of large
         ones."""
         degree = np.diff(offsets[first : last + 1])
         warp, block = self.warp_degree, self.block_degree
@@ -156,28 +156,28 @@ class DegreeLists(Table[tuple[Lists, ...]]):
         lists = {name: first + np.flatnonzero(mask) for name, mask in zip(LISTS, masks, strict=True)}
         for name in LISTS:
             lists[f"{name}_bounds"] = self._parts(np.diff(offsets)[lists[name]])
-        return lists | self._pieces(offsets, lists["large"])
+        return lists | self._slices(offsets, lists["large"])
 
     def _parts(self, degrees: NDArray[np.int64]) -> NDArray[np.int64]:
         cost = np.concatenate([[0], np.cumsum(degrees + 2)])
         parts = int(min(self.threads * PIECES_PER_THREAD, max(1, cost[-1] // 2048)))
         return np.searchsorted(cost, np.linspace(0, cost[-1], parts + 1)).astype(np.int64)
 
-    def _pieces(self, offsets: NDArray[np.int64], large: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        """Return ranges of at most ``block_degree`` in-edges of the large vertices; ``pieces_of[i]`` is vertex i's
+    def _slices(self, offsets: NDArray[np.int64], large: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        """Return ranges of at most ``block_degree`` in-edges of the large vertices; ``slices_of[i]`` is vertex i's
         first."""
         size = max(1, self.block_degree)
         count = -(-(offsets[large + 1] - offsets[large]) // size)
-        pieces_of = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        slices_of = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
         vertex = np.repeat(large, count)
-        within = np.arange(len(vertex)) - np.repeat(pieces_of[:-1], count)
+        within = np.arange(len(vertex)) - np.repeat(slices_of[:-1], count)
         first = offsets[vertex] + within * size
         last = np.minimum(first + size, offsets[vertex + 1])
         parts = min(self.threads * PIECES_PER_THREAD, max(1, len(vertex)))
         bounds = np.linspace(0, len(vertex), parts + 1).astype(np.int64)
         return {
-            "piece_vertex": vertex, "piece_first": first, "piece_last": last, "piece_bounds": bounds,
-            "pieces_of": pieces_of,
+            "slice_vertex": vertex, "slice_first": first, "slice_last": last, "slice_bounds": bounds,
+            "slices_of": slices_of,
         }  # fmt: skip
 
 
@@ -199,12 +199,12 @@ class PullPass:
                 bounds = lists[f"{name}_bounds"]
                 run.call(f"{self.name}_{name}", len(bounds) - 1, bounds=bounds, vertices=lists[name])
             if len(lists["large"]):
-                pieces = {name: lists[name] for name in ("piece_vertex", "piece_first", "piece_last")}
-                bounds = lists["piece_bounds"]
-                run.call(f"{self.name}_pieces", len(bounds) - 1, bounds=bounds, **pieces)
-                bounds, of = lists["large_bounds"], lists["pieces_of"]
+                slices = {name: lists[name] for name in ("slice_vertex", "slice_first", "slice_last")}
+                bounds = lists["slice_bounds"]
+                run.call(f"{self.name}_slices", len(bounds) - 1, bounds=bounds, **slices)
+                bounds, of = lists["large_bounds"], lists["slices_of"]
                 vertices = lists["large"]
-                run.call(f"{self.name}_combine", len(bounds) - 1, bounds=bounds, vertices=vertices, pieces_of=of)
+                run.call(f"{self.name}_combine", len(bounds) - 1, bounds=bounds, vertices=vertices, slices_of=of)
             run.edges += int(offsets[ends[-1]] - offsets[ends[0]])
 
         return step
@@ -214,10 +214,10 @@ def plan_pull(draft: PlanDraft, stage: EdgeReduce, lists: DegreeLists) -> None:
     """Add the kernels and the pass of one edge reduction."""
     draft.kernels.append(compute_kernel(draft, stage, "small"))
     draft.kernels.append(compute_kernel(draft, stage, "middle", prefetches=True))
-    draft.kernels.append(piece_kernel(draft, stage))
+    draft.kernels.append(slice_kernel(draft, stage))
     draft.kernels.append(combine_kernel(draft, stage))
     setting = draft.setting
-    length = lists.pieces(setting.facts) * setting.layout.stride(stage.message.shape)
+    length = lists.slices(setting.facts) * setting.layout.stride(stage.message.shape)
     draft.array(f"reduced_{stage.into}", Holds.WORK, stage.into, "float32", max(1, length))
     draft.table(lists)
     draft.passes.append(PullPass(stage.name, lists))
@@ -253,24 +253,24 @@ def compute_kernel(draft: PlanDraft, stage: EdgeReduce, name: str, *, prefetches
     return _reduce(draft, builder, stage, f"vertex_{stage.into}", "v")
 
 
-def piece_kernel(draft: PlanDraft, stage: EdgeReduce) -> Kernel:
-    """Build the kernel that computes and combines for one piece of a large vertex at a time."""
+def slice_kernel(draft: PlanDraft, stage: EdgeReduce) -> Kernel:
+    """Build the kernel that computes and combines for one slice of a large vertex at a time."""
     signature = [
-        ("piece_vertex", "i64"), ("piece_first", "i64"), ("piece_last", "i64"), ("in_neighbours", draft.setting.ids)
+        ("slice_vertex", "i64"), ("slice_first", "i64"), ("slice_last", "i64"), ("in_neighbours", draft.setting.ids)
     ]  # fmt: skip
-    builder = _builder(draft, f"{stage.name}_pieces", OF_PIECE, signature)
+    builder = _builder(draft, f"{stage.name}_slices", OF_SLICE, signature)
     builder.prefetch_sources([stage], "in_neighbours", PREFETCH_DISTANCE)
     return _reduce(draft, builder, stage, f"reduced_{stage.into}", "i")
 
 
 def combine_kernel(draft: PlanDraft, stage: EdgeReduce) -> Kernel:
-    """Build the kernel that combines the pieces of every large vertex."""
-    signature = [("vertices", "i64"), ("pieces_of", "i64")]
+    """Build the kernel that combines the slices of every large vertex."""
+    signature = [("vertices", "i64"), ("slices_of", "i64")]
     builder = _builder(draft, f"{stage.name}_combine", COMBINE, signature)
-    builder.bind("piece", "edge", "j", "reduced_")
+    builder.bind("slice", "edge", "j", "reduced_")
     total = builder.start_accumulator("total", stage.message, stage.reducer, "vertex")
     builder.accumulate_in_runs(
-        total, stage.into, builder.reading("piece", stage.into), stage.reducer, start="vertex", block="edge",
+        total, stage.into, builder.reading("slice", stage.into), stage.reducer, start="vertex", block="edge",
         end="after", at="j",
     )  # fmt: skip
     builder.store(f"vertex_{stage.into}", "v", stage.message, total, "after")

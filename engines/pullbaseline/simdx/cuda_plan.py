@@ -24,10 +24,10 @@ from harness.api.cuda import (
     Listed,
     LoweredProgram,
     Over,
-    Pieces,
     PlanDraft,
     ThreadPlanner,
     Thresholds,
+    WorkList,
     by_side,
     combine_threads,
     lock_buffer,
@@ -80,7 +80,7 @@ LANES = {"Thread": 1, "Warp": 32}
 
 
 @dataclass(frozen=True)
-class DegreeList(Pieces):
+class DegreeList(WorkList):
     """The vertices of a list by in-degree, sorted, uint32. ``size``: of :data:`SIZES`. ``least``, ``most``: the degrees
     of the list; ``most`` None: no limit. ``sides``: of vertices that supersteps update.
     """

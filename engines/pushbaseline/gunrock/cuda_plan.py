@@ -67,12 +67,12 @@ ADVANCE = """
     @kernel
     __shared__ Advance<{balance}> mine;
     const Size size = sizes[{at}];
-    const Id all = {balance}::pieces(size), sharers = all < gridDim.x ? gridDim.x / max(all, 1u) : 1;
+    const Id all = {balance}::ranges(size), sharers = all < gridDim.x ? gridDim.x / max(all, 1u) : 1;
     for (Id number = blockIdx.x / sharers; number < all; number += gridDim.x / sharers) {{
-        const Piece piece = {balance}::piece(number, size, starts).part(blockIdx.x % sharers, sharers);
-        mine.read(piece, frontier, starts, out_offsets);
-        for (EdgeId at = piece.first + threadIdx.x; at < piece.last; at += BLOCK) {{
-            const int i = mine.find(at, piece);
+        const EdgeRange range = {balance}::range(number, size, starts).part(blockIdx.x % sharers, sharers);
+        mine.read(range, frontier, starts, out_offsets);
+        for (EdgeId at = range.first + threadIdx.x; at < range.last; at += BLOCK) {{
+            const int i = mine.find(at, range);
             const Id u = mine.vertices[i];
             const EdgeId e = mine.offsets[i] + (at - mine.starts[i]);
             const Id v = out_neighbours[e];

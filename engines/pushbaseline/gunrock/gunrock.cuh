@@ -47,12 +47,12 @@ __device__ inline void append(bool keep, Id v, EdgeId degree, Id* vertices, Edge
 
 // The part of a frontier that a block advances at a time: edges first .. last - 1 of the list, which are the out-edges
 // of its vertices base .. base + count - 1.
-struct Piece {
+struct EdgeRange {
     Id base, count;
     EdgeId first, last;
 
-    // Return the share of one of several blocks that process one piece, if there are fewer pieces than blocks.
-    __device__ Piece part(Id number, Id all) const
+    // Return the share of one of several blocks that process one range, if there are fewer ranges than blocks.
+    __device__ EdgeRange part(Id number, Id all) const
     {
         const EdgeId length = (last - first + all - 1) / all, begin = first + number * length;
         return {base, count, begin < last ? begin : last, begin + length < last ? begin + length : last};
@@ -62,8 +62,8 @@ struct Piece {
 // Block-mapped: the edges of as many vertices as a block has threads.
 struct BlockMapped {
     static constexpr int VERTICES = BLOCK;
-    static __device__ Id pieces(Size size) { return (vertices_of(size) + BLOCK - 1) / BLOCK; }
-    static __device__ Piece piece(Id number, Size size, const EdgeId* starts)
+    static __device__ Id ranges(Size size) { return (vertices_of(size) + BLOCK - 1) / BLOCK; }
+    static __device__ EdgeRange range(Id number, Size size, const EdgeId* starts)
     {
         const Id all = vertices_of(size), base = number * BLOCK;
         const Id count = all - base < BLOCK ? all - base : BLOCK;
@@ -74,7 +74,10 @@ struct BlockMapped {
 // Merge path: an equal number of vertices and edges together per block, cut where the two lists merge.
 struct MergePath {
     static constexpr int LENGTH = 4 * BLOCK, VERTICES = LENGTH + 1;
-    static __device__ Id pieces(Size size) { return Id(((Size)vertices_of(size) + edges_of(size) + LENGTH - 1) / LENGTH); }
+    static __device__ Id ranges(Size size)
+    {
+        return Id(((Size)vertices_of(size) + edges_of(size) + LENGTH - 1) / LENGTH);
+    }
     // Return the number of vertices before step `at` of the merge of the vertices' ends with the edges. The lanes of a
     // warp read 32 places at once. A binary search of one thread would wait for memory 22 times among 4 M vertices,
     // this one 5 times.
@@ -94,35 +97,36 @@ struct MergePath {
         }
         return low;
     }
-    static __device__ Piece piece(Id number, Size size, const EdgeId* starts)
+    static __device__ EdgeRange range(Id number, Size size, const EdgeId* starts)
     {
         const Size whole = (Size)vertices_of(size) + edges_of(size), begin = (Size)number * LENGTH;
         const Size end = begin + LENGTH < whole ? begin + LENGTH : whole;
         const Id base = split(begin, size, starts), stop = split(end, size, starts);
-        const Id count = stop - base + (stop < vertices_of(size));  // the last one may continue in the next piece
+        const Id count = stop - base + (stop < vertices_of(size));  // the last one may continue in the next range
         return {base, count, EdgeId(begin - base), EdgeId(end - stop)};
     }
 };
 
-// A block's piece, in shared memory; `find` is the binary search for the source of an edge.
+// A block's range, in shared memory; `find` is the binary search for the source of an edge.
 template <class Balance> struct Advance {
     EdgeId starts[Balance::VERTICES], offsets[Balance::VERTICES];
     Id vertices[Balance::VERTICES];
 
-    __device__ void read(const Piece& piece, const Id* frontier, const EdgeId* first_edges, const EdgeId* out_offsets)
+    __device__ void read(const EdgeRange& range, const Id* frontier, const EdgeId* first_edges,
+                         const EdgeId* out_offsets)
     {
         __syncthreads();
-        for (Id i = threadIdx.x; i < piece.count; i += BLOCK) {
-            vertices[i] = frontier[piece.base + i];
-            starts[i] = first_edges[piece.base + i];
+        for (Id i = threadIdx.x; i < range.count; i += BLOCK) {
+            vertices[i] = frontier[range.base + i];
+            starts[i] = first_edges[range.base + i];
             offsets[i] = out_offsets[vertices[i]];
         }
         __syncthreads();
     }
     // Return the last vertex whose edges start at or before `at`; vertices without edges precede it.
-    __device__ int find(EdgeId at, const Piece& piece) const
+    __device__ int find(EdgeId at, const EdgeRange& range) const
     {
-        int low = 0, high = piece.count;
+        int low = 0, high = range.count;
         while (high - low > 1) {
             const int middle = (low + high) / 2;
             if (starts[middle] <= at) low = middle;

@@ -116,11 +116,11 @@ def split(graph: Graph, owners: int, bound: int) -> VirtualNodes:
     cuts = owned_edges(graph.csr.offsets, graph.csr.neighbours, owner_bounds(graph.in_offsets, owners))
     cuts = cuts.reshape(count, owners + 1).T.reshape(-1)  # grouped by owner
     first, last = cuts[: owners * count], cuts[count:]
-    pieces = -(-(last - first) // bound)
-    run = np.repeat(np.arange(owners * count), pieces)
-    within = np.arange(len(run)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    slices = -(-(last - first) // bound)
+    run = np.repeat(np.arange(owners * count), slices)
+    within = np.arange(len(run)) - np.repeat(np.cumsum(slices) - slices, slices)
     start = first[run] + bound * within
-    ends = np.concatenate([[0], np.cumsum(pieces)])[np.arange(owners + 1) * count]
+    ends = np.concatenate([[0], np.cumsum(slices)])[np.arange(owners + 1) * count]
     return VirtualNodes(ends.astype(np.int64), run % max(count, 1), start, np.minimum(bound, last[run] - start))
 
 

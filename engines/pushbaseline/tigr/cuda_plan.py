@@ -26,8 +26,8 @@ from harness.api.cuda import (
     Listed,
     LoweredProgram,
     Over,
-    Pieces,
     ThreadPlanner,
+    WorkList,
     refusal,
     steps_folded,
     table,
@@ -58,7 +58,7 @@ FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class VirtualNodes(Pieces):
+class VirtualNodes(WorkList):
     """The source of every virtual node, and the number of its part of the source's edges (both uint32).
 
     ``bound``: edges of a virtual node, at most. ``sides``: of vertices that supersteps update.
@@ -79,7 +79,7 @@ class VirtualNodes(Pieces):
 
     def nbytes(self, graph: GraphFacts) -> int:
         """Return the bytes of both arrays."""
-        return 2 * 4 * graph.out_degrees.pieces(self.bound)
+        return 2 * 4 * graph.out_degrees.slices(self.bound)
 
 
 def plan(
@@ -96,13 +96,13 @@ def plan(
     planner = TigrPlanner(setting, nodes)
     planner.plan_stages()
     for name in ("node_source", "node_part"):
-        planner.draft.own(table(name, facts.out_degrees.pieces(schedule.degree_bound), nodes))
+        planner.draft.own(table(name, facts.out_degrees.slices(schedule.degree_bound), nodes))
     return planner.draft.finish(schedule.with_place(), FOLDER)
 
 
 def refused(program: Program, schedule: TigrSchedule, facts: GraphFacts, features: int) -> str:
     """Return why this schedule cannot run a lowered program; empty if it can, as far as known without planning."""
-    if facts.out_degrees.pieces(schedule.degree_bound) >= 1 << 32:
+    if facts.out_degrees.slices(schedule.degree_bound) >= 1 << 32:
         return f"numbers of virtual nodes take 32 bits, and degree_bound={schedule.degree_bound} makes more"
     return refusal(program, facts, features)
 
@@ -152,7 +152,8 @@ class TigrPlanner(ThreadPlanner):
         if self.mover is not None:
             builder.blocks["source"].line(f"if (!{builder.argument(self._moved(), 'flags')}[u]) continue;")
         if stage.name in self.extrema and builder.known_in(stage.message, "source"):
-            builder.blocks["source"].line(f"if ({builder.is_blank(stage.message, stage.reducer, 'source')}) continue;")
+            silent = builder.is_identity(stage.message, stage.reducer, "source")
+            builder.blocks["source"].line(f"if ({silent}) continue;")
         builder.reduce_into(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "edge")
         if stage.name in self.extrema or self.last_readers[stage.name]:
             self.draft.begin_with(f"vertex_{stage.into}", IDENTITY[stage.reducer])
@@ -170,7 +171,7 @@ class TigrPlanner(ThreadPlanner):
         steps = {step.name for step in group.vertex_steps}
         for stage in self.reductions:
             if stage.name not in self.extrema and self.last_readers[stage.name] in steps:
-                builder.blank(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "visit")
+                builder.fill_identity(f"vertex_{stage.into}", "v", stage.message, stage.reducer, "visit")
         self.add_vertices(builder, group)
 
     def _moved(self) -> str:

@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 from harness.lowering.cpu import row_elementary, row_vectors
 from harness.lowering.cpu.row_operators import row_among
-from harness.lowering.cpu.row_types import NumbaType, RowType, join, lanes_equal, piecewise, splat, split
+from harness.lowering.cpu.row_types import NumbaType, RowType, chunkwise, join, lanes_equal, splat, split
 from harness.lowering.cpu.row_vectors import call_intrinsic
 
 Typed = tuple[Signature, Callable[..., ir.Value]]
@@ -35,7 +35,7 @@ def elementwise(emit: Emit, *operands: NumbaType, name: str) -> Typed:
     row = typed_row(name, operands)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-        return piecewise(builder, row, emit, *args)
+        return chunkwise(builder, row, emit, *args)
 
     return signature(row, *[row] * len(operands)), codegen
 
@@ -104,8 +104,8 @@ def where(typingctx: Any, mask: NumbaType, a: NumbaType, b: NumbaType) -> Typed:
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
         if isinstance(mask, RowType):
-            return piecewise(builder, row, ir.IRBuilder.select, *args)
-        return piecewise(builder, row, lambda builder, a, b: builder.select(args[0], a, b), *args[1:])
+            return chunkwise(builder, row, ir.IRBuilder.select, *args)
+        return chunkwise(builder, row, lambda builder, a, b: builder.select(args[0], a, b), *args[1:])
 
     return signature(row, choice, row, row), codegen
 
@@ -120,9 +120,9 @@ def extract(typingctx: Any, row: NumbaType, lane: NumbaType) -> Typed:
         vectors = split(builder, args[0])
         if len(vectors) == 1:
             return builder.extract_element(vectors[0], args[1])
-        space = cgutils.alloca_once(builder, ir.ArrayType(vectors[0].type.element, row.lanes + row.pieces[-1].width))
-        for piece, vector in zip(row.pieces, vectors, strict=True):
-            place = cgutils.gep_inbounds(builder, space, 0, piece.start)
+        space = cgutils.alloca_once(builder, ir.ArrayType(vectors[0].type.element, row.lanes + row.chunks[-1].width))
+        for chunk, vector in zip(row.chunks, vectors, strict=True):
+            place = cgutils.gep_inbounds(builder, space, 0, chunk.start)
             builder.store(vector, builder.bitcast(place, vector.type.as_pointer()), align=1)
         index = args[1]
         last = index.type(row.lanes - 1)
@@ -140,9 +140,9 @@ def insert(typingctx: Any, row: NumbaType, lane: NumbaType, scalar: NumbaType) -
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
         vectors = []
-        for piece, vector in zip(row.pieces, split(builder, args[0]), strict=True):
-            scalars = splat(builder, args[2], piece.width)
-            vectors.append(builder.select(lanes_equal(builder, piece, args[1]), scalars, vector))
+        for chunk, vector in zip(row.chunks, split(builder, args[0]), strict=True):
+            scalars = splat(builder, args[2], chunk.width)
+            vectors.append(builder.select(lanes_equal(builder, chunk, args[1]), scalars, vector))
         return join(builder, row, vectors)
 
     return row(row, lane, row.element), codegen
@@ -161,8 +161,8 @@ def conversion(row: NumbaType, kind: str, name: str) -> Typed:
             convert = ir.IRBuilder.uitofp
         else:
             convert = ir.IRBuilder.fpext if kind == "float64" else ir.IRBuilder.fptrunc
-        element = target.vector(target.pieces[0]).element
-        return piecewise(builder, target, lambda b, v: convert(b, v, ir.VectorType(element, v.type.count)), args[0])
+        element = target.vector(target.chunks[0]).element
+        return chunkwise(builder, target, lambda b, v: convert(b, v, ir.VectorType(element, v.type.count)), args[0])
 
     return target(row), codegen
 

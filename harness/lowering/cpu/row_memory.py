@@ -15,7 +15,7 @@ from numba.core.errors import TypingError
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
-from harness.lowering.cpu.row_types import NumbaType, Piece, RowType, join, split
+from harness.lowering.cpu.row_types import Chunk, NumbaType, RowType, join, split
 
 Typed = tuple[Signature, Callable[..., ir.Value]]
 
@@ -52,9 +52,9 @@ def address(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[
     return builder.gep(data, [index], inbounds=True)
 
 
-def stored_type(row: RowType, piece: Piece) -> ir.VectorType:
-    """Return the vector type of a piece in memory, where truth values are bytes."""
-    return ir.VectorType(ir.IntType(8), piece.width) if row.is_mask else row.vector(piece)
+def stored_type(row: RowType, chunk: Chunk) -> ir.VectorType:
+    """Return the vector type of a chunk in memory, where truth values are bytes."""
+    return ir.VectorType(ir.IntType(8), chunk.width) if row.is_mask else row.vector(chunk)
 
 
 def element_bytes(vector: ir.VectorType) -> int:
@@ -62,15 +62,15 @@ def element_bytes(vector: ir.VectorType) -> int:
     return {"i8": 1, "float": 4, "double": 8}[str(vector.element)]
 
 
-def used_mask(piece: Piece) -> ir.Constant:
-    """Return the constant mask of the lanes of a piece that are part of the row."""
-    mask = ir.VectorType(ir.IntType(1), piece.width)
-    return ir.Constant(mask, [int(lane < piece.lanes) for lane in range(piece.width)])
+def used_mask(chunk: Chunk) -> ir.Constant:
+    """Return the constant mask of the lanes of a chunk that are part of the row."""
+    mask = ir.VectorType(ir.IntType(1), chunk.width)
+    return ir.Constant(mask, [int(lane < chunk.lanes) for lane in range(chunk.width)])
 
 
-def piece_pointer(builder: ir.IRBuilder, pointer: ir.Value, piece: Piece, vector: ir.VectorType) -> ir.Value:
-    """Return a pointer to a piece of the row at `pointer`."""
-    return builder.bitcast(builder.gep(pointer, [ir.IntType(64)(piece.start)], inbounds=True), vector.as_pointer())
+def chunk_pointer(builder: ir.IRBuilder, pointer: ir.Value, chunk: Chunk, vector: ir.VectorType) -> ir.Value:
+    """Return a pointer to a chunk of the row at `pointer`."""
+    return builder.bitcast(builder.gep(pointer, [ir.IntType(64)(chunk.start)], inbounds=True), vector.as_pointer())
 
 
 def masked_function(
@@ -87,32 +87,32 @@ def lane_numbers(count: int, last: int) -> ir.Constant:
     return ir.Constant(ir.VectorType(ir.IntType(32), count), [min(lane, last) for lane in range(count)])
 
 
-def load_piece(builder: ir.IRBuilder, pointer: ir.Value, piece: Piece, vector: ir.VectorType) -> ir.Value:
-    """Load the vector of a piece, with unused lanes 0."""
-    place, alignment, zeros = piece_pointer(builder, pointer, piece, vector), element_bytes(vector), [0] * piece.width
-    if piece.lanes == piece.width:
+def load_chunk(builder: ir.IRBuilder, pointer: ir.Value, chunk: Chunk, vector: ir.VectorType) -> ir.Value:
+    """Load the vector of a chunk, with unused lanes 0."""
+    place, alignment, zeros = chunk_pointer(builder, pointer, chunk, vector), element_bytes(vector), [0] * chunk.width
+    if chunk.lanes == chunk.width:
         return builder.load(place, align=alignment, typ=vector)
-    if piece.lanes <= LONGEST_EXACT_REST:
-        part = ir.VectorType(vector.element, piece.lanes)
+    if chunk.lanes <= LONGEST_EXACT_REST:
+        part = ir.VectorType(vector.element, chunk.lanes)
         value = builder.load(builder.bitcast(place, part.as_pointer()), align=alignment, typ=part)
-        nothing = ir.Constant(part, zeros[: piece.lanes])
-        return builder.shuffle_vector(value, nothing, lane_numbers(piece.width, piece.lanes))
-    int32, mask = ir.IntType(32), used_mask(piece)
+        nothing = ir.Constant(part, zeros[: chunk.lanes])
+        return builder.shuffle_vector(value, nothing, lane_numbers(chunk.width, chunk.lanes))
+    int32, mask = ir.IntType(32), used_mask(chunk)
     function = masked_function(builder, "load", vector, vector, place.type, int32, mask.type, vector)
     return builder.call(function, [place, int32(alignment), mask, ir.Constant(vector, zeros)])
 
 
-def store_piece(builder: ir.IRBuilder, pointer: ir.Value, piece: Piece, value: ir.Value) -> None:
-    """Write the used lanes of a piece."""
+def store_chunk(builder: ir.IRBuilder, pointer: ir.Value, chunk: Chunk, value: ir.Value) -> None:
+    """Write the used lanes of a chunk."""
     vector = value.type
-    place, alignment = piece_pointer(builder, pointer, piece, vector), element_bytes(vector)
-    if piece.lanes == piece.width:
+    place, alignment = chunk_pointer(builder, pointer, chunk, vector), element_bytes(vector)
+    if chunk.lanes == chunk.width:
         builder.store(value, place, align=alignment)
-    elif piece.lanes <= LONGEST_EXACT_REST:
-        part = builder.shuffle_vector(value, value, lane_numbers(piece.lanes, piece.lanes))
+    elif chunk.lanes <= LONGEST_EXACT_REST:
+        part = builder.shuffle_vector(value, value, lane_numbers(chunk.lanes, chunk.lanes))
         builder.store(part, builder.bitcast(place, part.type.as_pointer()), align=alignment)
     else:
-        int32, mask = ir.IntType(32), used_mask(piece)
+        int32, mask = ir.IntType(32), used_mask(chunk)
         function = masked_function(builder, "store", vector, ir.VoidType(), vector, place.type, int32, mask.type)
         builder.call(function, [value, place, int32(alignment), mask])
 
@@ -128,7 +128,7 @@ def make_load(lanes: int) -> Any:
 
         def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
             pointer = address(context, builder, sig, args)
-            vectors = [load_piece(builder, pointer, piece, stored_type(row, piece)) for piece in row.pieces]
+            vectors = [load_chunk(builder, pointer, chunk, stored_type(row, chunk)) for chunk in row.chunks]
             if row.is_mask:
                 vectors = [builder.icmp_unsigned("!=", v, ir.Constant(v.type, [0] * v.type.count)) for v in vectors]
             return join(builder, row, vectors)
@@ -147,9 +147,9 @@ def store(typingctx: Any, array: NumbaType, start: NumbaType, row: NumbaType) ->
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
         pointer = address(context, builder, sig, args)
-        for piece, vector in zip(row.pieces, split(builder, args[2]), strict=True):
-            stored = stored_type(row, piece)
-            store_piece(builder, pointer, piece, builder.zext(vector, stored) if row.is_mask else vector)
+        for chunk, vector in zip(row.chunks, split(builder, args[2]), strict=True):
+            stored = stored_type(row, chunk)
+            store_chunk(builder, pointer, chunk, builder.zext(vector, stored) if row.is_mask else vector)
         return context.get_dummy_value()
 
     return types.none(array, start, row), codegen
@@ -234,10 +234,10 @@ def atomic_update(name: str, array: NumbaType, index: NumbaType, value: NumbaTyp
         if not isinstance(value, RowType):
             return builder.atomic_rmw(operation, pointer, args[2], "monotonic")
         int64 = ir.IntType(64)
-        for piece, vector in zip(value.pieces, split(builder, args[2]), strict=True):
-            with cgutils.for_range(builder, int64(piece.lanes)) as loop:
+        for chunk, vector in zip(value.chunks, split(builder, args[2]), strict=True):
+            with cgutils.for_range(builder, int64(chunk.lanes)) as loop:
                 lane = builder.extract_element(vector, loop.index)
-                place = builder.gep(pointer, [builder.add(loop.index, int64(piece.start))])
+                place = builder.gep(pointer, [builder.add(loop.index, int64(chunk.start))])
                 builder.atomic_rmw(operation, place, lane, "monotonic")
         return context.get_dummy_value()
 

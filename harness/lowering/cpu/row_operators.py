@@ -18,7 +18,7 @@ from numba.core.errors import TypingError
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, Signature, infer_global, signature
 
-from harness.lowering.cpu.row_types import NumbaType, RowType, piecewise
+from harness.lowering.cpu.row_types import NumbaType, RowType, chunkwise
 from harness.lowering.cpu.row_vectors import CONTRACT, call_intrinsic, filled
 
 Emit = Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]
@@ -64,7 +64,7 @@ def define(function: Any, emit: Emit, *, masks: bool = False, to_mask: bool = Fa
     in_place |= {operator.mul: operator.imul, operator.truediv: operator.itruediv}
 
     def lower(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-        return piecewise(builder, sig.return_type, emit, *args)
+        return chunkwise(builder, sig.return_type, emit, *args)
 
     for form in [function] + ([in_place[function]] if function in in_place else []):
         declare(form, 2, masks=masks, numbers=not masks, to_mask=to_mask)
@@ -92,14 +92,14 @@ declare(operator.ne, 2, masks=True, numbers=True, to_mask=True)
 def lower_eq(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
     """Compare lane by lane; NaN equals nothing."""
     compare = ir.IRBuilder.icmp_signed if sig.args[0].is_mask else ir.IRBuilder.fcmp_ordered
-    return piecewise(builder, sig.return_type, lambda builder, a, b: compare(builder, "==", a, b), *args)
+    return chunkwise(builder, sig.return_type, lambda builder, a, b: compare(builder, "==", a, b), *args)
 
 
 @lower_builtin(operator.ne, RowType, RowType)
 def lower_ne(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
     """Compare lane by lane; NaN differs from everything."""
     compare = ir.IRBuilder.icmp_signed if sig.args[0].is_mask else ir.IRBuilder.fcmp_unordered
-    return piecewise(builder, sig.return_type, lambda builder, a, b: compare(builder, "!=", a, b), *args)
+    return chunkwise(builder, sig.return_type, lambda builder, a, b: compare(builder, "!=", a, b), *args)
 
 
 declare(operator.neg, 1, masks=False, numbers=True)
@@ -110,7 +110,7 @@ declare(operator.invert, 1, masks=True, numbers=False)
 @lower_builtin(operator.neg, RowType)
 def lower_neg(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
     """Negate each lane, zeros included."""
-    return piecewise(builder, sig.return_type, ir.IRBuilder.fneg, args[0])
+    return chunkwise(builder, sig.return_type, ir.IRBuilder.fneg, args[0])
 
 
 @lower_builtin(operator.pos, RowType)
@@ -122,7 +122,7 @@ def lower_pos(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequenc
 @lower_builtin(operator.invert, RowType)
 def lower_invert(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
     """Negate each lane logically."""
-    return piecewise(builder, sig.return_type, ir.IRBuilder.not_, args[0])
+    return chunkwise(builder, sig.return_type, ir.IRBuilder.not_, args[0])
 
 
 @infer_global(operator.pow)
@@ -147,14 +147,14 @@ class RowPower(AbstractTemplate):
 @lower_builtin(operator.pow, RowType, RowType)
 def lower_pow(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
     """Call the C library's pow on each lane (about 10 ns per lane)."""
-    return piecewise(builder, sig.return_type, lambda builder, *pair: call_intrinsic(builder, "pow", pair), *args)
+    return chunkwise(builder, sig.return_type, lambda builder, *pair: call_intrinsic(builder, "pow", pair), *args)
 
 
 @lower_builtin(operator.pow, RowType, types.IntegerLiteral)
 def lower_literal_pow(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
     """Expand to products; a negative exponent gives the reciprocal."""
     exponent = sig.args[1].literal_value
-    return piecewise(builder, sig.return_type, lambda builder, base: integer_power(builder, base, exponent), args[0])
+    return chunkwise(builder, sig.return_type, lambda builder, base: integer_power(builder, base, exponent), args[0])
 
 
 def integer_power(builder: ir.IRBuilder, base: ir.Value, exponent: int) -> ir.Value:

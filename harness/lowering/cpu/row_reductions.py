@@ -20,9 +20,9 @@ from harness.lowering.cpu.row_vectors import CONTRACT, Combine, fold, reduce_mas
 
 
 def used_lanes(builder: ir.IRBuilder, row: RowType, value: ir.Value, neutral: float) -> list[ir.Value]:
-    """Return the pieces of a row with `neutral` in lanes that are not part of it."""
-    parts = zip(row.pieces, split(builder, value), strict=True)
-    return [with_unused(builder, vector, piece.lanes, neutral) for piece, vector in parts]
+    """Return the chunks of a row with `neutral` in lanes that are not part of it."""
+    parts = zip(row.chunks, split(builder, value), strict=True)
+    return [with_unused(builder, vector, chunk.lanes, neutral) for chunk, vector in parts]
 
 
 def add(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -45,8 +45,8 @@ def mask_reduction(name: str, mask: NumbaType, operation: str, neutral: int) -> 
     typed_row(name, [mask], mask=True)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-        pieces = used_lanes(builder, mask, args[0], neutral)
-        whole = [reduce_mask(builder, operation, piece) for piece in pieces]
+        chunks = used_lanes(builder, mask, args[0], neutral)
+        whole = [reduce_mask(builder, operation, chunk) for chunk in chunks]
         return reduce(builder.or_ if operation == "or" else builder.and_, whole)
 
     return signature(types.boolean, mask), codegen
@@ -94,10 +94,10 @@ def count(typingctx: Any, mask: NumbaType) -> Typed:
     typed_row("count", [mask], mask=True)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-        wide = ir.IntType(max(64, mask.pieces[0].width))
+        wide = ir.IntType(max(64, mask.chunks[0].width))
         total = wide(0)
-        for piece in used_lanes(builder, mask, args[0], 0):
-            bits = builder.bitcast(piece, ir.IntType(piece.type.count))
+        for chunk in used_lanes(builder, mask, args[0], 0):
+            bits = builder.bitcast(chunk, ir.IntType(chunk.type.count))
             number = builder.ctpop(bits if bits.type == wide else builder.zext(bits, wide))
             total = builder.add(total, number)
         return total if wide.width == 64 else builder.trunc(total, ir.IntType(64))

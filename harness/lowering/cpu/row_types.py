@@ -6,7 +6,7 @@ the type.
 
 LLVM keeps a vector whose length is not a power of two in one register *per lane* if it passes from one basic
 block to another.  The accumulator of a loop always does (36 lanes: 15 times slower than 32).  Therefore a row is a few
-*pieces*, each a power of two wide: the multiples of 16 lanes in binary, then the rest, in the next power of two with
+*chunks*, each a power of two wide: the multiples of 16 lanes in binary, then the rest, in the next power of two with
 unused lanes on top.  100 lanes are 64 + 32 + 4; 7 are 8 with one unused.  Unused lanes have undefined values and must
 not be read.
 """
@@ -32,7 +32,7 @@ ELEMENTS = {"float32": types.float32, "float64": types.float64, "bool": types.bo
 LLVM_ELEMENTS = {"float32": ir.FloatType(), "float64": ir.DoubleType(), "bool": ir.IntType(1)}
 
 
-class Piece(NamedTuple):
+class Chunk(NamedTuple):
     """Lanes start .. start + lanes - 1 of a row, in a vector of `width`, a power of two; the last may be unused."""
 
     start: int
@@ -40,18 +40,18 @@ class Piece(NamedTuple):
     width: int
 
 
-def pieces_of(lanes: int) -> tuple[Piece, ...]:
-    """Return the pieces of a row, widest first."""
-    pieces: list[Piece] = []
+def chunks_of(lanes: int) -> tuple[Chunk, ...]:
+    """Return the chunks of a row, widest first."""
+    chunks: list[Chunk] = []
     start = 0
     for bit in reversed(range(4, MAX_LANES.bit_length())):
         if lanes & (1 << bit):
-            pieces.append(Piece(start, 1 << bit, 1 << bit))
+            chunks.append(Chunk(start, 1 << bit, 1 << bit))
             start += 1 << bit
     rest = lanes - start
     if rest:
-        pieces.append(Piece(start, rest, 1 << (rest - 1).bit_length()))
-    return tuple(pieces)
+        chunks.append(Chunk(start, rest, 1 << (rest - 1).bit_length()))
+    return tuple(chunks)
 
 
 class RowType(types.Type):
@@ -64,7 +64,7 @@ class RowType(types.Type):
             raise ValueError(f"a row holds one of {sorted(ELEMENTS)}, not {kind!r}")
         self.lanes = lanes
         self.kind = kind
-        self.pieces = pieces_of(lanes)
+        self.chunks = chunks_of(lanes)
         super().__init__(name=f"Row({lanes} x {kind})")
 
     @property
@@ -77,14 +77,14 @@ class RowType(types.Type):
         """Return the Numba scalar type of a lane."""
         return ELEMENTS[self.kind]
 
-    def vector(self, piece: Piece) -> ir.VectorType:
-        """Return the LLVM type of one piece."""
-        return ir.VectorType(LLVM_ELEMENTS[self.kind], piece.width)
+    def vector(self, chunk: Chunk) -> ir.VectorType:
+        """Return the LLVM type of one chunk."""
+        return ir.VectorType(LLVM_ELEMENTS[self.kind], chunk.width)
 
     @property
     def value(self) -> ir.Type:
-        """Return the LLVM type of a row: the vector if there is one piece, else the structure of the pieces."""
-        vectors = [self.vector(piece) for piece in self.pieces]
+        """Return the LLVM type of a row: the vector if there is one chunk, else the structure of the chunks."""
+        vectors = [self.vector(chunk) for chunk in self.chunks]
         return vectors[0] if len(vectors) == 1 else ir.LiteralStructType(vectors)
 
     @property
@@ -121,14 +121,14 @@ class RowModel(PrimitiveModel):
 
 
 def split(builder: ir.IRBuilder, value: ir.Value) -> list[ir.Value]:
-    """Return the pieces of a row's value."""
+    """Return the chunks of a row's value."""
     if isinstance(value.type, ir.VectorType):
         return [value]
     return [builder.extract_value(value, i) for i in range(len(value.type.elements))]
 
 
 def join(builder: ir.IRBuilder, row: RowType, vectors: Sequence[ir.Value]) -> ir.Value:
-    """Return the value of a row with these pieces."""
+    """Return the value of a row with these chunks."""
     if len(vectors) == 1:
         return vectors[0]
     value = ir.Constant(row.value, ir.Undefined)
@@ -137,8 +137,8 @@ def join(builder: ir.IRBuilder, row: RowType, vectors: Sequence[ir.Value]) -> ir
     return value
 
 
-def piecewise(builder: ir.IRBuilder, row: RowType, emit: Callable[..., ir.Value], *operands: ir.Value) -> ir.Value:
-    """Return the row of type `row` whose pieces are emit(builder, pieces of the operands)."""
+def chunkwise(builder: ir.IRBuilder, row: RowType, emit: Callable[..., ir.Value], *operands: ir.Value) -> ir.Value:
+    """Return the row of type `row` whose chunks are emit(builder, chunks of the operands)."""
     parts = zip(*(split(builder, operand) for operand in operands), strict=True)
     return join(builder, row, [emit(builder, *vectors) for vectors in parts])
 
@@ -150,10 +150,10 @@ def splat(builder: ir.IRBuilder, scalar: ir.Value, width: int) -> ir.Value:
     return builder.shuffle_vector(single, start, ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width))
 
 
-def lanes_equal(builder: ir.IRBuilder, piece: Piece, lane: ir.Value) -> ir.Value:
-    """Return the mask of the lanes of a piece whose number in the row is the integer `lane`."""
-    index = splat(builder, lane, piece.width)
-    return builder.icmp_signed("==", index, ir.Constant(index.type, [piece.start + i for i in range(piece.width)]))
+def lanes_equal(builder: ir.IRBuilder, chunk: Chunk, lane: ir.Value) -> ir.Value:
+    """Return the mask of the lanes of a chunk whose number in the row is the integer `lane`."""
+    index = splat(builder, lane, chunk.width)
+    return builder.icmp_signed("==", index, ir.Constant(index.type, [chunk.start + i for i in range(chunk.width)]))
 
 
 @lower_cast(types.Number, RowType)
@@ -164,4 +164,4 @@ def scalar_to_row(context: Any, builder: ir.IRBuilder, fromty: NumbaType, toty: 
         value = context.cast(builder, value, fromty, fromty.literal_type)
         fromty = fromty.literal_type
     scalar = context.cast(builder, value, fromty, toty.element)
-    return join(builder, toty, [splat(builder, scalar, piece.width) for piece in toty.pieces])
+    return join(builder, toty, [splat(builder, scalar, chunk.width) for chunk in toty.chunks])

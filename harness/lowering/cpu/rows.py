@@ -159,9 +159,9 @@ def make_constant(row: RowType, lanes: Sequence[float]) -> Any:
     def constant(typingctx: Any) -> Typed:
         def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
             vectors = []
-            for piece in row.pieces:
-                values = [*lanes[piece.start : piece.start + piece.lanes], *[0] * (piece.width - piece.lanes)]
-                vectors.append(ir.Constant(row.vector(piece), values))
+            for chunk in row.chunks:
+                values = [*lanes[chunk.start : chunk.start + chunk.lanes], *[0] * (chunk.width - chunk.lanes)]
+                vectors.append(ir.Constant(row.vector(chunk), values))
             return join(builder, row, vectors)
 
         return row(), codegen
@@ -188,9 +188,9 @@ def make_unit(row: RowType) -> Any:
     @intrinsic
     def unit(typingctx: Any, lane: NumbaType) -> Typed:
         def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
-            masks = [lanes_equal(builder, piece, args[0]) for piece in row.pieces]
-            parts = zip(masks, row.pieces, strict=True)
-            return join(builder, row, [builder.uitofp(mask, row.vector(piece)) for mask, piece in parts])
+            masks = [lanes_equal(builder, chunk, args[0]) for chunk in row.chunks]
+            parts = zip(masks, row.chunks, strict=True)
+            return join(builder, row, [builder.uitofp(mask, row.vector(chunk)) for mask, chunk in parts])
 
         return row(types.int64), codegen
 

@@ -51,10 +51,10 @@ def collect_change(builder: CudaKernelBuilder, stage: EdgeReduce, block: str) ->
     if len(message.shape) > 1:
         builder.store(f"vertex_{into}", "v", after, builder.mapping.kept(after), block)
         if builder.mapping.feature_aware:
-            blank = builder.accumulator(f"{into}_blank", message, stage.reducer, "kernel")
-            builder.store(f"change_{into}", "v", message, blank, block)
+            identity = builder.accumulator(f"{into}_identity", message, stage.reducer, "kernel")
+            builder.store(f"change_{into}", "v", message, identity, block)
         else:
-            builder.blank(f"change_{into}", "v", message, stage.reducer, block)
+            builder.fill_identity(f"change_{into}", "v", message, stage.reducer, block)
         return
     rest = change - (after - before)
     rest = where(rest == rest, rest, 0.0)  # NaN after an infinite sum

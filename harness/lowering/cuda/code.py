@@ -7,16 +7,16 @@ from typing import Literal, TypeAlias
 
 from harness.lowering.blocks import Lines
 
-Kind: TypeAlias = Literal["scalar", "row", "walked", "matrix", "tile"]
+Kind: TypeAlias = Literal["scalar", "row", "in_memory", "matrix", "tile"]
 
 
 @dataclass(frozen=True)
 class Value:
     """A lowered value.
 
-    A scalar is a variable. A row is a variable with a slot for every feature that the lane holds; a *walked* row is in
-    memory from ``text`` on. A matrix of ``rows`` rows is a variable in the registers of every lane, or a tile: a view
-    of memory.
+    A scalar is a variable. A row is a variable with a slot for every feature that the lane holds; a row *in memory*
+    begins at the address ``text``. A matrix of ``rows`` rows is a variable in the registers of every lane, or a tile: a
+    view of memory.
     """
 
     kind: Kind
@@ -31,9 +31,9 @@ class Value:
                 return self.text
             case "row":
                 return f"{self.text}[{slot}]"
-            case "walked":
+            case "in_memory":
                 return f"{self.text}[{slot}]"
-        return f"{self.text}(team, {row}, {slot})"
+        return f"{self.text}(group, {row}, {slot})"
 
 
 @dataclass

@@ -57,8 +57,8 @@ class PlanDraft:
         self, kernel: CudaKernel, over: Range, lanes: float | None = None, swaps: tuple[str, ...] = (), *,
         blocks: int = 0, most: Most | None = None, apart: str = "",
     ) -> None:  # fmt: skip
-        """Add a launch, by default with a team for each piece of work and of :attr:`most` blocks."""
-        lanes = self.setting.team.lanes if lanes is None else lanes
+        """Add a launch, by default with a lane group for each item of work and of :attr:`most` blocks."""
+        lanes = self.setting.lane_group.lanes if lanes is None else lanes
         self.launches.append(Launch(kernel, over, lanes, swaps, blocks, most or self.most, apart=apart))
 
     def own(self, *buffers: CudaBuffer) -> None:
@@ -119,7 +119,7 @@ class PlanDraft:
             groups=tuple(tuple(stage.name for stage in group.stages) for group in tracking.groups),
             facts=setting.facts,
             layout=setting.layout,
-            team=setting.team,
+            lane_group=setting.lane_group,
             threads=threads,
             direction=setting.direction,
             change_driven=tracking.change_driven if change_driven is None else change_driven,
@@ -154,7 +154,7 @@ class PlanDraft:
         title = f"{setting.program.name}, k = {setting.layout.features}"
         included = headers(templates)
         return module_source(
-            title, [*(one.source for one in kernels), *windows.tests(kernels), windows.source], setting.team,
+            title, [*(one.source for one in kernels), *windows.tests(kernels), windows.source], setting.lane_group,
             threads,
             many_edges=setting.many_edges, included=included, coherent=setting.coherent,
             extension=self.extension,
@@ -162,25 +162,25 @@ class PlanDraft:
 
     def _threads(self, kernels: Sequence[CudaKernel]) -> int:
         """Return the threads of a block: so few that two blocks' matrices fit in the shared memory."""
-        team, block = self.setting.team, self.setting.block
-        while team.lanes > 1 and block > 32 and shared_bytes(team, _tile_floats(kernels), block) > MOST_SHARED // 2:
+        lane_group, block, floats = self.setting.lane_group, self.setting.block, _tile_floats(kernels)
+        while lane_group.lanes > 1 and block > 32 and shared_bytes(lane_group, floats, block) > MOST_SHARED // 2:
             block //= 2
         return block
 
     def _refusal(self, kernels: Sequence[CudaKernel], buffers: Sequence[CudaBuffer], place: Place) -> str:
         if place not in PLACES:
             return f"edges={place.value} is not built on GPUs; give one of {', '.join(one.value for one in PLACES)}"
-        tracking, team, floats = self.setting.tracking, self.setting.team, _tile_floats(kernels)
+        tracking, lane_group, floats = self.setting.tracking, self.setting.lane_group, _tile_floats(kernels)
         tracked = len(tracking.propagating()) if tracking.change_driven else 0
         if tracked > MOST_GROUPS:
             return f"changes are tracked for {MOST_GROUPS} edge stages at most, and the program has {tracked}"
         positions = any(isinstance(one.source, (Reverse, Places)) for one in buffers)
         if self.setting.facts.num_edges > 1 << 32 and positions:
             return "ids of reverse edges take 32 bits on a device, and the graph has more edges"
-        if team.lanes == 1 and floats > MOST_LOCAL:
-            return f"matrices of {floats} floats do not fit a thread; with feature_aware a team shares them"
-        if team.lanes > 1 and shared_bytes(team, floats, 32) > MOST_SHARED:
-            return f"matrices of {floats} floats for each team do not fit the shared memory of a block"
+        if lane_group.lanes == 1 and floats > MOST_LOCAL:
+            return f"matrices of {floats} floats do not fit a thread; with feature_aware a lane group shares them"
+        if lane_group.lanes > 1 and shared_bytes(lane_group, floats, 32) > MOST_SHARED:
+            return f"matrices of {floats} floats for each lane group do not fit the shared memory of a block"
         return ""
 
     def _uncached(self, placement: Placement, prefix: Prefix, launches: Sequence[Launch]) -> str:

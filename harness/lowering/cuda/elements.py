@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.language.expressions import ELEMENTWISE, Expression
 from harness.lowering.cuda.code import Block, Value
-from harness.lowering.cuda.layout import DeviceLayout, TeamShape
+from harness.lowering.cuda.layout import DeviceLayout, LaneGroupShape
 from harness.lowering.log_products import POSITIVE, SELDOM
 
 INFIX = {
@@ -23,7 +23,7 @@ FUNCTION = {
 }  # fmt: skip
 INLINE = frozenset(ELEMENTWISE) | {"without"}
 LARGEST_TREE = 40  # operations written out in one loop
-UNROLLED = 16  # features of a walked row that a compiler keeps in registers (UNROLL of teams.cuh)
+UNROLLED = 16  # features of a row in memory that a compiler keeps in registers (UNROLL of lane_groups.cuh)
 LONG = ("log",)  # operations of many instructions: a row of their results is kept for later readers
 
 
@@ -41,7 +41,7 @@ Locate = Callable[[str, str], Location]
 
 
 @dataclass
-class Walk:
+class LoopNest:
     """The loops under construction: the names of the slot and, in matrices, the row; statements before the body."""
 
     slot: str
@@ -73,7 +73,7 @@ class Elements(ABC):
     def __init__(
         self,
         layout: DeviceLayout,
-        team: TeamShape,
+        lane_group: LaneGroupShape,
         locate: Locate,
         root: Block,
         parameters: tuple[str, ...],
@@ -82,7 +82,7 @@ class Elements(ABC):
         computed: dict[str, Block],
         holds: bool = False,
     ) -> None:
-        self.layout, self.team, self.locate, self.root = layout, team, locate, root
+        self.layout, self.lane_group, self.locate, self.root = layout, lane_group, locate, root
         self.parameters, self.feature_aware, self.computed, self.holds = parameters, feature_aware, computed, holds
         self.overwritable: frozenset[tuple[str, str]] = (
             frozenset()
@@ -90,7 +90,7 @@ class Elements(ABC):
         self.coherent = False  # values of vertices are read from memory that all multiprocessors share (``seen``)
         self.reads_parameters = False
         self.tile_floats = 0
-        self.read_by_all: set[str] = set()  # arrays of which all lanes of a team read the same value
+        self.read_by_all: set[str] = set()  # arrays of which all lanes of a lane group read the same value
         self._names = 0
         self._homes: dict[str, Block] = {}
         self._trees: dict[str, int] = {}
@@ -112,7 +112,7 @@ class Elements(ABC):
         return self._homes[node.key]
 
     def _lies(self, node: Expression) -> bool:
-        """Return whether a property is used in place in memory: matrices, and rows that are walked."""
+        """Return whether a property is used in place in memory: matrices, and rows that one thread loops over."""
         if len(node.shape) != 1 or self.feature_aware:
             return len(node.shape) == 2
         if self.coherent:
@@ -139,40 +139,40 @@ class Elements(ABC):
         return int(np.prod(self.layout.dims(node.shape))) <= UNROLLED
 
     # elements ---------------------------------------------------------------------------------------------------------
-    def element(self, node: Expression, walk: Walk) -> str:
+    def element(self, node: Expression, nest: LoopNest) -> str:
         """Return the text of one element within loops; :meth:`prepare` must have lowered what is not elementwise."""
         if not node.shape:
             return self.lower(node).text
         found = self.home(node).find(node.key)
         if found is not None:
-            return found.element(walk.slot, walk.row)
+            return found.element(nest.slot, nest.row)
         match node.op:
             case "where" if node.attribute == SELDOM:
-                return self._element_seldom(node, walk)
+                return self._element_seldom(node, nest)
             case op if op in INLINE:
-                return scalar_operation(node, [self.element(arg, walk) for arg in node.args])
+                return scalar_operation(node, [self.element(arg, nest) for arg in node.args])
             case "full":
                 return self.lower(node.args[0]).text
             case "eye":
-                return f"(team.feature({walk.slot}) == {walk.row} ? 1.0f : 0.0f)"
+                return f"(group.feature({nest.slot}) == {nest.row} ? 1.0f : 0.0f)"
             case "outer":
-                left = self._picked(self.lower(node.args[0]), walk)
-                return f"({left} * {self.element(node.args[1], Walk(walk.slot))})"
-        return self.lower(node).element(walk.slot, walk.row)
+                left = self._picked(self.lower(node.args[0]), nest)
+                return f"({left} * {self.element(node.args[1], LoopNest(nest.slot))})"
+        return self.lower(node).element(nest.slot, nest.row)
 
-    def _element_seldom(self, node: Expression, walk: Walk) -> str:
+    def _element_seldom(self, node: Expression, nest: LoopNest) -> str:
         """Return one of two elements; values that only the first needs are read only if it is chosen."""
         condition, rare, usual = node.args
-        chosen, otherwise = self.element(condition, walk), self.element(usual, walk)
-        return f"({chosen} ? {self.element(rare, walk)} : {otherwise})"
+        chosen, otherwise = self.element(condition, nest), self.element(usual, nest)
+        return f"({chosen} ? {self.element(rare, nest)} : {otherwise})"
 
-    def _picked(self, row: Value, walk: Walk) -> str:
-        if row.kind == "walked":
-            return f"{row.text}[{walk.row}]"
-        if row.text not in walk.picked:
-            walk.picked[row.text] = self.fresh("left")
-            walk.before.append(f"const float {walk.picked[row.text]} = pick(team, {row.text}, {walk.row});")
-        return walk.picked[row.text]
+    def _picked(self, row: Value, nest: LoopNest) -> str:
+        if row.kind == "in_memory":
+            return f"{row.text}[{nest.row}]"
+        if row.text not in nest.picked:
+            nest.picked[row.text] = self.fresh("left")
+            nest.before.append(f"const float {nest.picked[row.text]} = pick(group, {row.text}, {nest.row});")
+        return nest.picked[row.text]
 
     def prepare(self, node: Expression) -> None:
         """Compute, before a loop over elements, everything in it that is not a loop over the same elements."""
@@ -197,8 +197,8 @@ class Elements(ABC):
     def seldom(self, node: Expression) -> int | None:
         """Return which argument of a ``where`` need not be computed if the other side is taken.
 
-        It is an argument that is marked as seldom taken or, if the whole team takes the same side, a row in memory that
-        nothing has read yet. None if there is no such argument.
+        It is an argument that is marked as seldom taken or, if the whole lane group takes the same side, a row in
+        memory that nothing has read yet. None if there is no such argument.
         """
         if len(node.shape) != 1 or node.dtype != "float" or not self._fits(node):
             return None
@@ -226,16 +226,16 @@ class Elements(ABC):
             self._trees[node.key] = 1 + sum(self._tree(arg) for arg in node.args)
         return self._trees[node.key]
 
-    def loop(self, node: Expression, block: Block, body: Callable[[Walk], str], *, tile: bool = False) -> None:
+    def loop(self, node: Expression, block: Block, body: Callable[[LoopNest], str], *, tile: bool = False) -> None:
         """Write ``body`` for every element of ``node`` that a lane holds. ``tile``: rows need not be unrolled."""
         dims = self.layout.dims(node.shape)
-        walk = Walk("f") if len(dims) == 1 else Walk("f", "i")
-        text = body(walk)
+        nest = LoopNest("f") if len(dims) == 1 else LoopNest("f", "i")
+        text = body(nest)
         if len(dims) == 1:
             block.line(f"FEATURES(f, {dims[0]}) {text}")
             return
         rows = "LOOP" if not self.feature_aware else "STRIP" if tile else "ROWS"
-        before = " ".join(walk.before)
+        before = " ".join(nest.before)
         block.line(f"{rows}(i, {dims[0]}) {{ {before} FEATURES(f, {dims[1]}) {text} }}".replace("{  ", "{ "))
 
 

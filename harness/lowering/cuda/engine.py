@@ -68,7 +68,7 @@ class CudaEngine(Engine):
     def explain(self) -> str:
         """Return the schedule, the mapping, the kernels and the generated source."""
         plan = self.planned
-        lanes = f"teams of {plan.team.lanes} lanes, {plan.team.width} features at once"
+        lanes = f"groups of {plan.lane_group.lanes} lanes, {plan.lane_group.width} features at once"
         lines = [schedule_text(self, f", {lanes}, {plan.threads} threads a block")]
         lines += [f"kernel {stages[0]}: {', '.join(stages)}" for stages in plan.groups]
         pinned = f"{plan.host_bytes:,} bytes of page-locked host memory, " if plan.host_bytes else ""
@@ -150,7 +150,7 @@ class CudaEngine(Engine):
         """Return the kernels that the latest run launched, and the atomic additions of its visited edges."""
         plan = self.executor.plan
         adds = plan.adds_per_visit * statistics.edges
-        return Operations(self.executor.run_in_progress.launches, adds, plan.team.width > 1)
+        return Operations(self.executor.run_in_progress.launches, adds, plan.lane_group.width > 1)
 
     def values(self, name: str) -> NDArray[np.generic]:
         """Return a property without padding."""

@@ -1,9 +1,9 @@
-"""Lower expressions to CUDA C++ for a team of lanes.
+"""Lower expressions to CUDA C++ for a lane group.
 
 One text serves both mappings: a loop over the slots that a lane holds. With features across lanes (FA) there are few
-slots, in registers. With features in a loop (NFA) there is a slot for every feature, rows of properties are walked in
-memory, and the team is one thread. Elementwise trees become one loop; operations across lanes are functions of
-``teams.cuh`` or ``matrices.cuh``.
+slots, in registers. With features in a loop (NFA) there is a slot for every feature, rows of properties are read in
+memory, and the lane group is one thread. Elementwise trees become one loop; operations across lanes are functions of
+``lane_groups.cuh`` or ``matrices.cuh``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from contextlib import contextmanager
 
 from harness.language.expressions import Expression, walk
 from harness.lowering.cuda.code import Block, Value
-from harness.lowering.cuda.elements import INLINE, Elements, Walk, literal, scalar_operation
+from harness.lowering.cuda.elements import INLINE, Elements, LoopNest, literal, scalar_operation
 
 REDUCTION = {"sum": "Add", "dot": "Add", "reduce_max": "Max", "reduce_min": "Min"}
-ENDS = ("src", "dst")  # of an edge, whose values other teams may be writing
+ENDS = ("src", "dst")  # of an edge, whose values other lane groups may be writing
 MOST_REGISTERS = 64  # of a lane for one matrix; larger ones are in shared memory
 
 
@@ -64,10 +64,10 @@ class Lowering(Elements):
 
     def _row_element(self, row: Expression, index: str) -> str:
         value = self.lower(row)
-        return f"{value.text}[{index}]" if value.kind == "walked" else f"pick(team, {value.text}, {index})"
+        return f"{value.text}[{index}]" if value.kind == "in_memory" else f"pick(group, {value.text}, {index})"
 
     def _contraction(self, node: Expression, home: Block) -> Value:
-        """Return a scalar computed by a loop over what the lane holds, then across the team."""
+        """Return a scalar computed by a loop over what the lane holds, then across the lane group."""
         for arg in node.args:
             self.prepare(arg)
         whole = node.args[0]
@@ -76,22 +76,22 @@ class Lowering(Elements):
         if node.op in ("any", "all"):
             text = home.declare("bool", name, "false" if node.op == "any" else "true", constant=False)
 
-            def step(walk: Walk) -> str:  # no element waits for the previous one, as it would with || and &&
-                held, element = f"team.holds({walk.slot}, {length})", self.element(whole, walk)
+            def step(nest: LoopNest) -> str:  # no element waits for the previous one, as it would with || and &&
+                held, element = f"group.holds({nest.slot}, {length})", self.element(whole, nest)
                 return f"{text} |= {held} & ({element});" if node.op == "any" else f"{text} &= !{held} | ({element});"
 
             self.loop(whole, home, step)
-            home.line(f"{text} = {'any(team, ' + text + ')' if node.op == 'any' else '!any(team, !' + text + ')'};")
+            home.line(f"{text} = {'any(group, ' + text + ')' if node.op == 'any' else '!any(group, !' + text + ')'};")
             return Value("scalar", text)
         operation = REDUCTION[node.op]
         text = home.declare("float", name, f"{operation}::identity()", constant=False)
 
-        def reduce(walk: Walk) -> str:
-            elements = " * ".join(self.element(arg, walk) for arg in node.args)
-            return f"if (team.holds({walk.slot}, {length})) {text} = {operation}()({text}, {elements});"
+        def reduce(nest: LoopNest) -> str:
+            elements = " * ".join(self.element(arg, nest) for arg in node.args)
+            return f"if (group.holds({nest.slot}, {length})) {text} = {operation}()({text}, {elements});"
 
         self.loop(whole, home, reduce)
-        home.line(f"{text} = across(team, {text}, {operation}());")
+        home.line(f"{text} = across(group, {text}, {operation}());")
         return Value("scalar", text)
 
     # rows -------------------------------------------------------------------------------------------------------------
@@ -104,25 +104,25 @@ class Lowering(Elements):
                 return self._read_row(node, home, kind, name, length)
             case "normalize":
                 argument = self.materialised(node.args[0])
-                return Value("row", home.declare(kind, name, f"normalized_{node.attribute}(team, {argument})"), length)
+                return Value("row", home.declare(kind, name, f"normalized_{node.attribute}(group, {argument})"), length)
             case "matmul" | "max_product":
                 function = "max_times" if node.op == "max_product" else "times"
                 left, right = (
                     self.materialised(arg) if len(arg.shape) == 1 else self.lower(arg).text for arg in node.args
                 )
-                return Value("row", home.declare(kind, name, f"{function}(team, {left}, {right})"), length)
+                return Value("row", home.declare(kind, name, f"{function}(group, {left}, {right})"), length)
             case "solve_spd":
                 right = self.materialised(node.args[1])
                 matrix = self._own_matrix(node.args[0], home)
-                return Value("row", home.declare(kind, name, f"solve_spd(team, {matrix.text}, {right})"), length)
+                return Value("row", home.declare(kind, name, f"solve_spd(group, {matrix.text}, {right})"), length)
             case "index":
                 matrix = self.lower(node.args[0])
-                return Value("row", home.declare(kind, name, f"{matrix.text}.whole(team, {node.attribute})"), length)
+                return Value("row", home.declare(kind, name, f"{matrix.text}.whole(group, {node.attribute})"), length)
             case "stack":
                 values = [self.lower(arg).text for arg in node.args]
                 text = home.declare(kind, name, f"filled<{length}>(0.0f)", constant=False)
                 for i, value in enumerate(values):
-                    home.line(f"place(team, {text}, {i}, {value});")
+                    home.line(f"place(group, {text}, {i}, {value});")
                 return Value("row", text, length)
         if node.op == "where":
             rare = self.seldom(node)
@@ -130,13 +130,13 @@ class Lowering(Elements):
                 return self._row_seldom(node, rare, home, kind, name)
         self.prepare(node)
         text = home.declare(kind, name)
-        self.loop(node, home, lambda walk: f"{text}[{walk.slot}] = {self.element(node, walk)};")
+        self.loop(node, home, lambda nest: f"{text}[{nest.slot}] = {self.element(node, nest)};")
         return Value("row", text, length)
 
     def _row_seldom(self, node: Expression, rare: int, home: Block, kind: str, name: str) -> Value:
         """Return one side of a ``where``, which the other side replaces if it is chosen.
 
-        The other side is read and computed only if the team, or the lane for any of its features, chooses it. Its
+        The other side is read and computed only if the lane group, or the lane for any of its features, chooses it. Its
         frequency depends on values, so no access is recorded.
         """
         usual, chosen = node.args[3 - rare], node.args[rare]
@@ -144,17 +144,17 @@ class Lowering(Elements):
         condition = self._chosen_by_lane(node.args[0], home) if node.args[0].shape else self.lower(node.args[0]).text
         self.prepare(usual)
         text = home.declare(kind, name)
-        self.loop(node, home, lambda walk: f"{text}[{walk.slot}] = {self.element(usual, walk)};")
+        self.loop(node, home, lambda nest: f"{text}[{nest.slot}] = {self.element(usual, nest)};")
         test = condition if rare == 1 else f"!{condition}"
         if chosen.op == "read":
             place = self.locate(*chosen.attribute)
             start, stride = self.start(place.array, place.index, chosen), self.layout.stride(chosen.shape)
-            home.line(f"if ({test}) {text} = load<{length}, {stride}>(team, {start});")
+            home.line(f"if ({test}) {text} = load<{length}, {stride}>(group, {start});")
             return Value("row", text, length)
         inner = Block(f"{home.name} seldom", parent=home)
         with self._read_in(inner, chosen):
             self.prepare(chosen)
-            self.loop(node, inner, lambda walk: f"{text}[{walk.slot}] = {self.element(chosen, walk)};")
+            self.loop(node, inner, lambda nest: f"{text}[{nest.slot}] = {self.element(chosen, nest)};")
         home.line(f"if ({test}) {{")
         home.lines += inner.lines
         home.line("}")
@@ -167,7 +167,7 @@ class Lowering(Elements):
         name = home.declare("bool", self.fresh("chosen"), "false", constant=False)
         self.loop(
             condition, home,
-            lambda w: f"{name} |= team.holds({w.slot}, {length}) & ({self.element(condition, w)});",
+            lambda nest: f"{name} |= group.holds({nest.slot}, {length}) & ({self.element(condition, nest)});",
         )  # fmt: skip
         return name
 
@@ -188,20 +188,20 @@ class Lowering(Elements):
         start, stride = self.start(place.array, place.index, node), self.layout.stride(node.shape)
         if self._lies(node):
             flag = "const bool*" if node.dtype == "bool" else "const float*"
-            return Value("walked", home.declare(flag, name, start), length)
-        return Value("row", home.declare(kind, name, f"load<{length}, {stride}>(team, {start})"), length)
+            return Value("in_memory", home.declare(flag, name, start), length)
+        return Value("row", home.declare(kind, name, f"load<{length}, {stride}>(group, {start})"), length)
 
     def materialised(self, node: Expression) -> str:
-        """Return a row in a variable of slots, even if it is walked in memory."""
+        """Return a row in a variable of slots, even if it is in memory."""
         value = self.lower(node)
-        if value.kind != "walked":
+        if value.kind != "in_memory":
             return value.text
         home, key = self.home(node), f"loaded {node.key}"
         found = home.find(key)
         if found is None:
             stride = self.layout.stride(node.shape)
             text = home.declare(
-                f"Row<{value.length}>", self.fresh("loaded"), f"load<{value.length}, {stride}>(team, {value.text})"
+                f"Row<{value.length}>", self.fresh("loaded"), f"load<{value.length}, {stride}>(group, {value.text})"
             )
             found = home.known[key] = Value("row", text, value.length)
         return found.text
@@ -209,7 +209,7 @@ class Lowering(Elements):
     def kept(self, node: Expression) -> Value:
         """Return the value of ``node`` in a variable, outside of any array that is about to be written."""
         value = self.lower(node)
-        if value.kind == "walked":
+        if value.kind == "in_memory":
             return Value("row", self.materialised(node), value.length)
         if value.kind == "tile" and node.op == "read":
             return self._own_matrix(node, self.home(node))
@@ -218,14 +218,14 @@ class Lowering(Elements):
     # matrices ---------------------------------------------------------------------------------------------------------
     def in_registers(self, rows: int, length: int) -> bool:
         """Return whether a matrix is small enough for registers."""
-        return self.feature_aware and rows * self.team.slots(length) <= MOST_REGISTERS
+        return self.feature_aware and rows * self.lane_group.slots(length) <= MOST_REGISTERS
 
     def room(self, shape_of: Expression, block: Block, name: str, *, tile: bool = False) -> Value:
-        """Declare an uninitialised matrix: in registers, or (if large or requested) a tile of the team's own."""
+        """Declare an uninitialised matrix: in registers, or (if large or requested) a tile of the lane group's own."""
         rows, length = self.layout.dims(shape_of.shape)
         if not tile and self.in_registers(rows, length):
             return Value("matrix", block.declare(f"Matrix<{rows}, {length}>", name), length, rows)
-        stride = self.team.slots(length) * self.team.lanes
+        stride = self.lane_group.slots(length) * self.lane_group.lanes
         at = f"tiles + {self.tile_floats}" if self.tile_floats else "tiles"
         self.tile_floats += -(-rows * stride // 4) * 4
         self.root.line(f"Tile<{rows}, {length}, {stride}> {name}{{{at}}};")
@@ -246,15 +246,15 @@ class Lowering(Elements):
             case "transpose" | "inverse":
                 source = self._tile(node.args[0], home)
                 if node.op == "inverse":
-                    home.line(f"invert(team, {source.text});")
+                    home.line(f"invert(group, {source.text});")
                     return source
                 target = self.room(node, home, name, tile=True)
-                home.line(f"transpose(team, {source.text}, {target.text});")
+                home.line(f"transpose(group, {source.text}, {target.text});")
                 return target
             case "matmul":
                 left, right = (self.lower(arg).text for arg in node.args)
                 target = self.room(node, home, name)
-                home.line(f"multiply(team, {left}, {right}, {target.text});")
+                home.line(f"multiply(group, {left}, {right}, {target.text});")
                 return target
             case "normalize":
                 return self._normalized_matrix(node, home, name)
@@ -263,8 +263,8 @@ class Lowering(Elements):
                     self.prepare(arg)
                 target = self.room(node, home, name)
                 for i, arg in enumerate(node.args):
-                    element = self.element(arg, Walk("f"))
-                    home.line(f"FEATURES(f, {length}) {target.text}(team, {i}, f) = {element};")
+                    element = self.element(arg, LoopNest("f"))
+                    home.line(f"FEATURES(f, {length}) {target.text}(group, {i}, f) = {element};")
                 return target
         return self._filled(node, self.room_after(node, home, name), home)
 
@@ -275,7 +275,7 @@ class Lowering(Elements):
 
     def _filled(self, node: Expression, target: Value, home: Block) -> Value:
         self.loop(
-            node, home, lambda walk: f"{target.element(walk.slot, walk.row)} = {self.element(node, walk)};",
+            node, home, lambda nest: f"{target.element(nest.slot, nest.row)} = {self.element(node, nest)};",
             tile=target.kind == "tile",
         )  # fmt: skip
         return target
@@ -284,12 +284,12 @@ class Lowering(Elements):
         rows, length = self.layout.dims(node.shape)
         argument = node.args[0]
         target = self.room_after(argument, home, name)
-        walk = Walk("f", "i")
-        element = self.element(argument, walk)
+        nest = LoopNest("f", "i")
+        element = self.element(argument, nest)
         loop = "LOOP" if target.kind == "tile" else "ROWS"
-        home.line(f"{loop}(i, {rows}) {{ {' '.join(walk.before)} Row<{length}> row; FEATURES(f, {length}) row[f] = ")
-        home.lines[-1] += f"{element}; row = normalized_{node.attribute}(team, row); "
-        home.lines[-1] += f"FEATURES(f, {length}) {target.text}(team, i, f) = row[f]; }}"
+        home.line(f"{loop}(i, {rows}) {{ {' '.join(nest.before)} Row<{length}> row; FEATURES(f, {length}) row[f] = ")
+        home.lines[-1] += f"{element}; row = normalized_{node.attribute}(group, row); "
+        home.lines[-1] += f"FEATURES(f, {length}) {target.text}(group, i, f) = row[f]; }}"
         return target
 
     def _own_matrix(self, node: Expression, home: Block) -> Value:

@@ -18,7 +18,7 @@ from harness.language.expressions import Expression, parameter, read
 from harness.language.program import Program, Reducer, Stage, reads
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.conditions import NEVER, OVER, Condition
-from harness.lowering.cuda.layout import DeviceLayout, TeamShape
+from harness.lowering.cuda.layout import DeviceLayout, LaneGroupShape
 from harness.lowering.cuda.mapping import Location, Mapping
 from harness.lowering.cuda.names import in_ascii, kernel_name, parameter_names, propagated_tolerance
 from harness.lowering.cuda.parameters import KINDS, Parameter
@@ -48,8 +48,8 @@ class Visits:
 class CudaKernel:
     """A kernel: its name, its parameters, and its statements.
 
-    ``body``: the statements, each line ended. ``tile_floats``: of shared memory that each team needs. ``unless``: the
-    condition under which the kernel does nothing. ``thread_floats``: of shared memory that each thread needs for
+    ``body``: the statements, each line ended. ``tile_floats``: of shared memory that each lane group needs. ``unless``:
+    the condition under which the kernel does nothing. ``thread_floats``: of shared memory that each thread needs for
     itself. ``panels``: passes over its work, each with other features. ``visits``: the vertices whose edges it reads.
     ``bounds``: of its launches, as ``__launch_bounds__`` takes them. ``before``: definitions that it needs.
     ``reads_frontier``: the statements read how many edges leave the active sources of this superstep.
@@ -106,11 +106,11 @@ class CudaKernelBuilder:
 
     The blocks of a template are ``kernel`` and those named by its other placeholders; the parent of a block is the last
     block before it at a smaller indentation. Values that ``fetch`` reads are kept in ``got``, and ``visit`` computes
-    with them; ``holds``: this includes rows that a thread walks, which are short. ``idle``: a condition under which the
-    kernel does nothing. ``coherent``: rows of vertices are read past the cache of the multiprocessor, because others
-    write them during the kernel; the module must be COHERENT. ``flipped``: arrays whose two buffers swap during a run,
-    by the name of the count of their swaps. ``reads_frontier``, ``counts_frontier``: of the :class:`CudaKernel`; who
-    writes statements that read the frontier sets the former.
+    with them; ``holds``: this includes rows that a thread reads feature by feature, which are short. ``idle``: a
+    condition under which the kernel does nothing. ``coherent``: rows of vertices are read past the cache of the
+    multiprocessor, because others write them during the kernel; the module must be COHERENT. ``flipped``: arrays whose
+    two buffers swap during a run, by the name of the count of their swaps. ``reads_frontier``, ``counts_frontier``: of
+    the :class:`CudaKernel`; who writes statements that read the frontier sets the former.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class CudaKernelBuilder:
         name: str,
         program: Program,
         layout: DeviceLayout,
-        team: TeamShape,
+        lane_group: LaneGroupShape,
         template: str,
         signature: Sequence[tuple[str, str]],
         *,
@@ -133,7 +133,7 @@ class CudaKernelBuilder:
         self.idle = idle
         self.reads_frontier = self.counts_frontier = False
         self.name, self.program, self.layout, self.template = kernel_name(name), program, layout, template
-        self.team, self.flipped, self.scratch = team, flipped or {}, scratch
+        self.lane_group, self.flipped, self.scratch = lane_group, flipped or {}, scratch
         self.blocks = blocks_of(template, hoisted)
         self._types: dict[str, str] = {"run": "run", **dict(signature)}
         self._counters: dict[str, str] = {}
@@ -142,7 +142,7 @@ class CudaKernelBuilder:
         self.root = self.blocks["kernel"]
         computed = {"fetch": self.blocks["visit"]} if "fetch" in self.blocks else {}
         self.mapping = Mapping(
-            layout, team, self._locate, self.root, parameter_names(program),
+            layout, lane_group, self._locate, self.root, parameter_names(program),
             feature_aware=feature_aware, computed=computed, holds=holds,
         )  # fmt: skip
         self.mapping.coherent = coherent
@@ -225,10 +225,10 @@ class CudaKernelBuilder:
         self.argument(array, "f32")
         self.mapping.reduce_into(array, index, message, reducer, self.blocks[block], taken=taken)
 
-    def blank(self, array: str, index: str, message: Expression, reducer: Reducer, block: str) -> None:
+    def fill_identity(self, array: str, index: str, message: Expression, reducer: Reducer, block: str) -> None:
         """Set an accumulator in an array to the reducer's identity (with features in a loop)."""
         self.argument(array, "f32")
-        self.mapping.blank(array, index, message, reducer, self.blocks[block])
+        self.mapping.fill_identity(array, index, message, reducer, self.blocks[block])
 
     def choose(self, condition: Expression, block: str) -> str:
         """Declare in ``block`` whether vertex ``v`` is ``chosen``; bind it in the block of that name and return this.
@@ -243,9 +243,9 @@ class CudaKernelBuilder:
         """Return whether a value is already known in a block or one that encloses it."""
         return self.mapping.home(node).depth <= self.blocks[block].depth
 
-    def is_blank(self, message: Expression, reducer: Reducer, block: str) -> str:
+    def is_identity(self, message: Expression, reducer: Reducer, block: str) -> str:
         """Declare a bool variable: whether a message, known in ``block``, changes nothing."""
-        return self.mapping.is_blank(message, reducer, self.blocks[block])
+        return self.mapping.is_identity(message, reducer, self.blocks[block])
 
     def store(self, array: str, index: str, node: Expression, value: Value, block: str) -> None:
         """Write the value of ``node`` to ``array`` at ``index``."""
@@ -300,7 +300,7 @@ class CudaKernelBuilder:
         if self.mapping.tile_floats:
             self.root.lines.insert(0, self._tiles())
         types, chosen = self._buffers()
-        lines = [*chosen, "const Team team;"]
+        lines = [*chosen, "const LaneGroup group;"]
         if self.layout.panels > 1:  # a block's features begin at an offset; blocks of the same panel are adjacent
             lines.append(f"const Id panel = blockIdx.y * {self.layout.features // self.layout.panels};")
         lines += [f"Count {name} = 0;" for name in self._counters]
@@ -319,7 +319,7 @@ class CudaKernelBuilder:
     def _shares_scratch(self) -> bool:
         """Return whether matrices of single threads are in shared memory."""
         floats = self.mapping.tile_floats
-        return self.team.lanes == 1 and self.scratch == "shared" and 0 < floats <= MOST_SCRATCH
+        return self.lane_group.lanes == 1 and self.scratch == "shared" and 0 < floats <= MOST_SCRATCH
 
     def _stride(self) -> int:
         """Return the floats from one thread's scratch to the next: an odd number, which avoids bank conflicts."""
@@ -349,9 +349,9 @@ class CudaKernelBuilder:
         floats = self.mapping.tile_floats
         if self._shares_scratch():
             return f"extern __shared__ float scratch[]; float* const tiles = scratch + threadIdx.x * {self._stride()};"
-        if self.team.lanes == 1:
+        if self.lane_group.lanes == 1:
             return f"float tiles[{floats}];"
-        mine = "threadIdx.x / 32 * TEAMS + min(team.number, TEAMS - 1)"
+        mine = "threadIdx.x / 32 * LANE_GROUPS + min(group.number, LANE_GROUPS - 1)"
         return (
             f"extern __shared__ float4 shared[]; float* tiles = reinterpret_cast<float*>(shared) + ({mine}) * {floats};"
         )

@@ -10,17 +10,17 @@ from typing import Literal, TypeAlias
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.ranges import Range
 
-MOST_BLOCKS = 64  # for each multiprocessor; beyond this, blocks process several pieces of work
+MOST_BLOCKS = 64  # for each multiprocessor; beyond this, blocks process several items of work
 FEW_THREADS = 4096  # for each multiprocessor, of kernels that often have little or nothing to do
 Most: TypeAlias = Literal["few", "some", "resident", "all"]
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel of a superstep: its work, the threads per piece of work, and the arrays that swap with their second
+    """A kernel of a superstep: its work, the threads per item of work, and the arrays that swap with their second
     buffer after it.
 
-    ``lanes``: per vertex, edge or other piece of work. ``blocks``: a fixed number of blocks; 0: as many as the work
+    ``lanes``: per vertex, edge or other item of work. ``blocks``: a fixed number of blocks; 0: as many as the work
     needs. ``most`` limits the latter: *some* per multiprocessor, at most MOST_BLOCKS; a *few*, of FEW_THREADS; the
     *resident* ones that the device runs concurrently, which process adjacent work, so that data read by neighbours is
     still cached; or *all* that the work needs. ``optional``: the observer of a run may omit the launch.
@@ -38,7 +38,7 @@ class Launch:
     apart: str = ""
 
     def blocks_over(self, count: int, threads: int, multiprocessors: int, at_once: int) -> int:
-        """Return the number of blocks of ``threads`` for ``count`` pieces of work.
+        """Return the number of blocks of ``threads`` for ``count`` items of work.
 
         Each of the ``multiprocessors`` runs ``at_once`` blocks concurrently.
         """

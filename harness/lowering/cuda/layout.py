@@ -39,15 +39,15 @@ class DeviceLayout(Layout):
 
 
 @dataclass(frozen=True)
-class TeamShape:
-    """The division of a value among ``lanes`` of a team, each with runs of ``width`` consecutive features."""
+class LaneGroupShape:
+    """The division of a value among ``lanes`` of a lane group, each with runs of ``width`` consecutive features."""
 
     lanes: int
     width: int
 
     @classmethod
-    def of(cls, longest: int, feature_aware: bool, width: int) -> TeamShape:
-        """Return the team for values of up to ``longest`` features.
+    def of(cls, longest: int, feature_aware: bool, width: int) -> LaneGroupShape:
+        """Return the lane group for values of up to ``longest`` features.
 
         Consecutive lanes hold consecutive features (FA), or one thread holds all of them (NFA). Beyond what a warp
         holds at once, a lane holds several runs.
@@ -58,8 +58,10 @@ class TeamShape:
         return cls(min(WARP, -(-longest // fitting)), fitting)
 
     @classmethod
-    def for_program(cls, program: Program, features: int, feature_aware: bool, width: int | None = None) -> TeamShape:
-        """Return the team for the longest row of a program.
+    def for_program(
+        cls, program: Program, features: int, feature_aware: bool, width: int | None = None
+    ) -> LaneGroupShape:
+        """Return the lane group for the longest row of a program.
 
         ``width``: maximum number of features that a lane loads at once; None: 4, or 1 if it holds columns of matrices.
         """
@@ -67,12 +69,15 @@ class TeamShape:
         return cls.of(longest_row(program, DeviceLayout(features)), feature_aware, width)
 
     @property
-    def teams(self) -> int:
-        """Return the teams of a warp."""
+    def per_warp(self) -> int:
+        """Return the number of lane groups of a warp."""
         return WARP // self.lanes
 
     def feature(self, slot: int, member: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the feature that lanes hold in a slot, by their number in the team (``Team::feature``, teams.cuh)."""
+        """Return the feature that lanes hold in a slot, by their number in the lane group.
+
+        ``LaneGroup::feature`` of lane_groups.cuh computes the same.
+        """
         return slot // self.width * (self.lanes * self.width) + member * self.width + slot % self.width
 
     def slots(self, n: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.language.expressions import Expression
 from harness.language.program import IDENTITY, Reducer
 from harness.lowering.cuda.code import Block, Value
-from harness.lowering.cuda.elements import Location, Walk, literal
+from harness.lowering.cuda.elements import Location, LoopNest, literal
 from harness.lowering.cuda.expressions import Lowering
 
 __all__ = ["OPERATION", "Location", "Mapping"]
@@ -13,7 +13,7 @@ OPERATION: dict[Reducer, str] = {"sum": "Add", "min": "Min", "max": "Max"}
 
 
 class Mapping(Lowering):
-    """Expressions lowered for a team, and statements on their values."""
+    """Expressions lowered for a lane group, and statements on their values."""
 
     # accumulators -----------------------------------------------------------------------------------------------------
     def accumulator(self, name: str, message: Expression, block: Block) -> Value:
@@ -27,12 +27,12 @@ class Mapping(Lowering):
 
     def clear(self, target: Value, message: Expression, reducer: Reducer, block: Block) -> None:
         """Set an accumulator to the reducer's identity."""
-        blank = literal(IDENTITY[reducer])
+        identity = literal(IDENTITY[reducer])
         if target.kind == "scalar":
-            block.line(f"{target.text} = {blank};")
+            block.line(f"{target.text} = {identity};")
         else:
             tile = target.kind == "tile"
-            self.loop(message, block, lambda walk: f"{target.element(walk.slot, walk.row)} = {blank};", tile=tile)
+            self.loop(message, block, lambda nest: f"{target.element(nest.slot, nest.row)} = {identity};", tile=tile)
 
     def accumulate(self, target: Value, message: Expression, reducer: Reducer, block: Block) -> None:
         """Reduce a message into a local accumulator."""
@@ -42,7 +42,7 @@ class Mapping(Lowering):
             return
         self.loop(
             message, block,
-            lambda walk: combined(reducer, target.element(walk.slot, walk.row), self.element(message, walk)),
+            lambda nest: combined(reducer, target.element(nest.slot, nest.row), self.element(message, nest)),
             tile=target.kind == "tile",
         )  # fmt: skip
 
@@ -57,45 +57,45 @@ class Mapping(Lowering):
         operation, start = OPERATION[reducer], self.start(array, index, message)
         if taken:
             assert reducer != "sum", "a sum takes every message"
-            assert not self.feature_aware, "the lanes of a team would have to agree"
+            assert not self.feature_aware, "the lanes of a group would have to agree"
             block.declare("bool", taken, "false", constant=False)
         if taken and not message.shape:
             block.line(f"{taken} = {operation}::into({start}, {self.lower(message).text});")
         elif not message.shape:
-            block.line(f"reduce_into<{operation}>(team, {start}, {self.lower(message).text});")
+            block.line(f"reduce_into<{operation}>(group, {start}, {self.lower(message).text});")
         elif not self.feature_aware:
-            self._walk_into(f"{taken} |= {operation}" if taken else operation, start, message, block)
+            self._features_into(f"{taken} |= {operation}" if taken else operation, start, message, block)
         elif len(message.shape) == 1:
             stride = self.layout.stride(message.shape)
-            block.line(f"reduce_into<{operation}, {stride}>(team, {start}, {self.materialised(message)});")
+            block.line(f"reduce_into<{operation}, {stride}>(group, {start}, {self.materialised(message)});")
         else:
             self._matrix_into(operation, start, message, block)
 
-    def _walk_into(self, operation: str, start: str, message: Expression, block: Block) -> None:
+    def _features_into(self, operation: str, start: str, message: Expression, block: Block) -> None:
         """Reduce feature by feature, one atomic operation each; ``operation``: its name, and the use of its result."""
         self.prepare(message)
         target = block.declare("float*", self.fresh("target"), start)
         if len(message.shape) == 1:
-            self.loop(message, block, lambda w: f"{operation}::into({target} + {w.slot}, {self.element(message, w)});")
-            return
-        stride = self.layout.row_stride(self.layout.dims(message.shape)[1])
+            at = "{0.slot}"
+        else:
+            at = f"{{0.row}} * {self.layout.row_stride(self.layout.dims(message.shape)[1])} + {{0.slot}}"
         self.loop(
             message, block,
-            lambda w: f"{operation}::into({target} + {w.row} * {stride} + {w.slot}, {self.element(message, w)});",
+            lambda nest: f"{operation}::into({target} + {at.format(nest)}, {self.element(message, nest)});",
         )  # fmt: skip
 
     def _matrix_into(self, operation: str, start: str, message: Expression, block: Block) -> None:
         """Reduce row by row."""
         self.prepare(message)
         rows, length = self.layout.dims(message.shape)
-        stride, walk = self.layout.row_stride(length), Walk("f", "i")
-        element = self.element(message, walk)
+        stride, nest = self.layout.row_stride(length), LoopNest("f", "i")
+        element = self.element(message, nest)
         loop = "ROWS" if self.in_registers(rows, length) else "LOOP"
         row = f"Row<{length}> row; FEATURES(f, {length}) row[f] = {element};"
-        into = f"reduce_into<{operation}, {stride}>(team, {start} + i * {stride}, row);"
-        block.line(f"{loop}(i, {rows}) {{ {' '.join(walk.before)} {row} {into} }}")
+        into = f"reduce_into<{operation}, {stride}>(group, {start} + i * {stride}, row);"
+        block.line(f"{loop}(i, {rows}) {{ {' '.join(nest.before)} {row} {into} }}")
 
-    def blank(self, array: str, index: str, message: Expression, reducer: Reducer, block: Block) -> None:
+    def fill_identity(self, array: str, index: str, message: Expression, reducer: Reducer, block: Block) -> None:
         """Set an accumulator in memory to the reducer's identity (with features in a loop)."""
         assert not self.feature_aware, "a lane would have to know which features it holds"
         start, value = self.start(array, index, message), literal(IDENTITY[reducer])
@@ -105,34 +105,34 @@ class Mapping(Lowering):
         target = block.declare("float*", self.fresh("target"), start)
         stride = self.layout.row_stride(self.layout.dims(message.shape)[-1])
         row = f"{{}} * {stride} + " if len(message.shape) == 2 else ""
-        self.loop(message, block, lambda w: f"{target}[{row.format(w.row)}{w.slot}] = {value};", tile=True)
+        self.loop(message, block, lambda nest: f"{target}[{row.format(nest.row)}{nest.slot}] = {value};", tile=True)
 
-    def is_blank(self, message: Expression, reducer: Reducer, block: Block) -> str:
+    def is_identity(self, message: Expression, reducer: Reducer, block: Block) -> str:
         """Declare a bool variable: whether a message is the reducer's identity in all features, a no-op."""
-        blank = literal(IDENTITY[reducer])
+        identity = literal(IDENTITY[reducer])
         if not message.shape:
-            return block.declare("bool", self.fresh("silent"), f"{self.lower(message).text} == {blank}")
+            return block.declare("bool", self.fresh("silent"), f"{self.lower(message).text} == {identity}")
         self.prepare(message)
         name = block.declare("bool", self.fresh("silent"), "true", constant=False)
-        self.loop(message, block, lambda w: f"{name} = {name} && {self.element(message, w)} == {blank};")
+        self.loop(message, block, lambda nest: f"{name} = {name} && {self.element(message, nest)} == {identity};")
         return name
 
     def store(self, array: str, index: str, node: Expression, value: Value, block: Block) -> None:
         """Write a value to ``array`` at ``index``."""
         start, dims = self.start(array, index, node), self.layout.dims(node.shape)
         if value.kind == "scalar":
-            if self.team.lanes > 1 and array in self.read_by_all:
-                block.line("team.sync();  // a lane may have yet to read what the leader is about to write")
-            block.line(f"if (team.leads()) {array}[{index}] = {value.text};")
+            if self.lane_group.lanes > 1 and array in self.read_by_all:
+                block.line("group.sync();  // a lane may have yet to read what the leader is about to write")
+            block.line(f"if (group.leads()) {array}[{index}] = {value.text};")
             return
         stride = self.layout.row_stride(dims[-1])
-        if value.kind in ("row", "walked"):
-            text = value.text if value.kind == "row" else f"load<{value.length}, {stride}>(team, {value.text})"
-            block.line(f"store<{dims[0]}, {stride}>(team, {start}, {text});")
+        if value.kind in ("row", "in_memory"):
+            text = value.text if value.kind == "row" else f"load<{value.length}, {stride}>(group, {value.text})"
+            block.line(f"store<{dims[0]}, {stride}>(group, {start}, {text});")
         else:
             loop = "ROWS" if value.kind == "matrix" else "LOOP"
-            whole = f"{value.text}.whole(team, i)"
-            block.line(f"{loop}(i, {dims[0]}) store<{dims[1]}, {stride}>(team, {start} + i * {stride}, {whole});")
+            whole = f"{value.text}.whole(group, i)"
+            block.line(f"{loop}(i, {dims[0]}) store<{dims[1]}, {stride}>(group, {start} + i * {stride}, {whole});")
 
     def differs(self, old: Expression, new: Value, block: Block, tolerance: str | None, relative: bool) -> str:
         """Declare a bool variable: whether any feature of two values differs, at all or by more than ``tolerance``."""
@@ -150,8 +150,8 @@ class Mapping(Lowering):
         if not self.feature_aware:
             block.line(f"FEATURES(f, {new.length}) {text} = {text} || {test};")
             return text
-        block.line(f"FEATURES(f, {new.length}) {text} |= team.holds(f, {new.length}) & {test};")
-        block.line(f"{text} = any(team, {text});")
+        block.line(f"FEATURES(f, {new.length}) {text} |= group.holds(f, {new.length}) & {test};")
+        block.line(f"{text} = any(group, {text});")
         return text
 
 

@@ -168,8 +168,8 @@ class DeviceMemory:
 
     def _fill(self, buffer: CudaBuffer, prop: Property) -> None:
         """Set all of a property to its constant, or a temporary to NaN, on the device."""
-        blank = False if buffer.dtype == "bool" else np.nan
-        self.array(buffer).fill(blank if prop.start is None else prop.start)
+        fill_value = False if buffer.dtype == "bool" else np.nan
+        self.array(buffer).fill(fill_value if prop.start is None else prop.start)
 
     def array(self, buffer: CudaBuffer) -> Any:
         """Return the array of a property or of parameters, allocated at the first request. Raises MemoryError."""

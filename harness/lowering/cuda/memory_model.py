@@ -47,7 +47,7 @@ def countable(plan: CudaPlan) -> CudaPlan | No:
         )
     kernels = list({launch.kernel.name: launch.kernel for launch in launches}.values())
     source = module_source(
-        f"{plan.program.name}, counted", [one.source for one in kernels], plan.team, plan.threads,
+        f"{plan.program.name}, counted", [one.source for one in kernels], plan.lane_group, plan.threads,
         many_edges=plan.many_edges, included=headers(plan.templates), extension=plan.extension,
     )  # fmt: skip
     windows = type(plan.windows)()

@@ -9,12 +9,12 @@ from pathlib import Path
 from harness.device.compilation import MADE_OF, Compiled, compiled
 from harness.device.errors import CompilationFailed
 from harness.language import Program
-from harness.lowering.cuda.layout import TeamShape
+from harness.lowering.cuda.layout import LaneGroupShape
 from harness.lowering.cuda.run_extension import RunExtension
 from harness.lowering.cuda.run_state import MOST_GROUPS
 
 HEADER = """// Generated: {title}.
-#define LANES {lanes}  // of a team, which shares a vertex or an edge
+#define LANES {lanes}  // of a lane group, which shares a vertex or an edge
 #define WIDTH {width}  // consecutive features that a lane loads at once
 #define BLOCK {block}  // threads of a block
 {coherent}constexpr int GROUPS = {groups};  // edge stages whose sources are tracked, at most
@@ -54,7 +54,7 @@ def headers(folder: Path) -> dict[str, str]:
 def module_source(
     title: str,
     kernels: Sequence[str],
-    team: TeamShape,
+    lane_group: LaneGroupShape,
     block: int,
     *,
     many_edges: bool,
@@ -68,7 +68,7 @@ def module_source(
     kernel. ``extension``: what the engine adds to runs.
     """
     head = HEADER.format(
-        title=title, lanes=team.lanes, width=team.width, block=block,
+        title=title, lanes=lane_group.lanes, width=lane_group.width, block=block,
         coherent="#define COHERENT  // rows are read past the caches of multiprocessors\n" if coherent else "",
         groups=MOST_GROUPS, edge_id="long long" if many_edges else "unsigned int",
         extension=extension.declaration,

@@ -19,7 +19,7 @@ from harness.lowering.buffers import Holds
 from harness.lowering.cuda.buffers import CudaBuffer
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch
-from harness.lowering.cuda.layout import DeviceLayout, TeamShape
+from harness.lowering.cuda.layout import DeviceLayout, LaneGroupShape
 from harness.lowering.cuda.movement import Measuring
 from harness.lowering.cuda.prefix import Prefix
 from harness.lowering.cuda.ranges import Bounds, WorkRanges
@@ -72,7 +72,7 @@ class CudaPlan:
     groups: tuple[tuple[str, ...], ...]
     facts: GraphFacts
     layout: DeviceLayout
-    team: TeamShape
+    lane_group: LaneGroupShape
     threads: int
     direction: Direction
     change_driven: bool
@@ -167,7 +167,7 @@ class CudaPlan:
 
     def shared_of(self, kernel: CudaKernel) -> int:
         """Return the shared memory that a launch of a kernel requests, in bytes."""
-        return shared_bytes(self.team, kernel.tile_floats, self.threads) + 4 * kernel.thread_floats * self.threads
+        return shared_bytes(self.lane_group, kernel.tile_floats, self.threads) + 4 * kernel.thread_floats * self.threads
 
     @cached_property
     def tables(self) -> tuple[Table[Any], ...]:
@@ -180,6 +180,6 @@ class CudaPlan:
         return WorkRanges(store, self.sides)
 
 
-def shared_bytes(team: TeamShape, floats: int, block: int) -> int:
-    """Return the shared memory of a block of ``block`` threads whose teams need ``floats`` each, in bytes."""
-    return 0 if team.lanes == 1 else 4 * floats * (block // 32) * team.teams
+def shared_bytes(lane_group: LaneGroupShape, floats: int, block: int) -> int:
+    """Return the shared memory of a block of ``block`` threads whose lane groups need ``floats`` each, in bytes."""
+    return 0 if lane_group.lanes == 1 else 4 * floats * (block // 32) * lane_group.per_warp

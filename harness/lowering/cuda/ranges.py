@@ -1,4 +1,4 @@
-"""The work of launches: which vertices, edges or other pieces a kernel processes in a superstep."""
+"""The work of launches: which vertices, edges or other items a kernel processes in a superstep."""
 
 from __future__ import annotations
 
@@ -33,23 +33,24 @@ class Over(Enum):
 
 @dataclass(frozen=True)
 class Listed:
-    """Pieces of work on one graph. ``arrays``: by the names of kernel arguments. ``sides``: the bounds of every side's
-    pieces.
+    """Items of work on one graph.
+
+    ``arrays``: by the names of kernel arguments. ``sides``: the bounds of the items of every side.
     """
 
     arrays: Mapping[str, NDArray[Any]]
     sides: Sequence[Bounds]
 
 
-class Pieces(Table[Listed]):
-    """Pieces of work that an engine lists in a table; a side may have none."""
+class WorkList(Table[Listed]):
+    """Items of work that an engine lists in a table; a side may have none."""
 
     def named(self, made: Listed) -> dict[str, Array]:
         """Return the arrays as kernels take them."""
         return dict(made.arrays)
 
 
-Range: TypeAlias = Over | Pieces
+Range: TypeAlias = Over | WorkList
 
 
 def by_side(vertices: NDArray[np.unsignedinteger[Any]], sides: Sequence[Bounds]) -> list[Bounds]:
@@ -67,7 +68,7 @@ class WorkRanges:
     def bounds(self, over: Range, side: int) -> Bounds:
         """Return the bounds of a range in a superstep that updates a side."""
         match over:
-            case Pieces():
+            case WorkList():
                 return self.store.table(over).sides[side]
         graph = self.store.graph
         vertices, sources = self.sides[side], self.sides[(side + 1) % len(self.sides)]
@@ -90,5 +91,5 @@ class WorkRanges:
         return int(offsets[vertices[0]]), int(offsets[vertices[1]])
 
     def has_work(self, over: Range, side: int) -> bool:
-        """Return whether a launch is made for a side: all are, except for pieces of which the side has none."""
-        return not isinstance(over, Pieces) or bool(range(*self.bounds(over, side)))
+        """Return whether a launch is made for a side: all are, except for lists of which the side has no item."""
+        return not isinstance(over, WorkList) or bool(range(*self.bounds(over, side)))

@@ -1,7 +1,7 @@
 // The state of a run on the device: its progress, frontiers, counters. The host only reads it.
 #pragma once
 
-#include "teams.cuh"
+#include "lane_groups.cuh"
 
 typedef long long Count;
 

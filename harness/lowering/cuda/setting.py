@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from harness.lowering.cuda.layout import DeviceLayout, TeamShape
+from harness.lowering.cuda.layout import DeviceLayout, LaneGroupShape
 from harness.lowering.cuda.ranges import Bounds
 from harness.lowering.setting import Setting
 
@@ -14,13 +14,13 @@ from harness.lowering.setting import Setting
 class CudaSetting(Setting):
     """The setting that all kernels of a plan share on a CUDA device.
 
-    ``team``: the lanes that share a vertex or an edge. ``block``: threads of a block on which the mapping is based.
-    ``coherent``: other multiprocessors write rows during a kernel that reads them. ``flipped``: arrays whose two
+    ``lane_group``: the lanes that share a vertex or an edge. ``block``: threads of a block on which the mapping is
+    based. ``coherent``: other multiprocessors write rows during a kernel that reads them. ``flipped``: arrays whose two
     buffers the device swaps, by the name of the count of swaps.
     """
 
     layout: DeviceLayout
-    team: TeamShape
+    lane_group: LaneGroupShape
     block: int
     coherent: bool = False
     flipped: Mapping[str, str] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.conditions import OVER, Condition
 from harness.lowering.cuda.draft import PlanDraft
 from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder, Scratch
-from harness.lowering.cuda.layout import DeviceLayout, TeamShape
+from harness.lowering.cuda.layout import DeviceLayout, LaneGroupShape
 from harness.lowering.cuda.mapping import OPERATION
 from harness.lowering.cuda.named_vertices import reduce_at_named
 from harness.lowering.cuda.ranges import Over
@@ -45,7 +45,7 @@ VERTICES = """
 # Positions of 64 bits cannot wrap, so the vertices of a thread are a constant distance apart in every array.
 VERTICES_AHEAD = """
     @kernel
-    for (size_t at = first + thread_of_pieces({ahead}); at < last; at += {ahead} * size_t(threads_of_grid())) {{
+    for (size_t at = first + first_in_block_range({ahead}); at < last; at += {ahead} * size_t(threads_of_grid())) {{
         struct {{
             @fields
         }} fetched[{ahead}];
@@ -111,7 +111,7 @@ def thread_setting(
     groups = unfolded(lowered.program) if groups is None else groups
     return CudaSetting(
         lowered=lowered, facts=facts, layout=DeviceLayout(features),
-        team=TeamShape.for_program(lowered.program, features, feature_aware=False),
+        lane_group=LaneGroupShape.for_program(lowered.program, features, feature_aware=False),
         tracking=lowered.tracking(groups, change_driven=change_driven), direction=direction, feature_aware=False,
         block=block or BLOCK, accumulators=accumulators or KeptAccumulators(),
     )  # fmt: skip
@@ -122,7 +122,8 @@ def thread_builder(
 ) -> CudaKernelBuilder:
     """Return a builder for a kernel whose threads loop over the features."""
     return CudaKernelBuilder(
-        name, setting.program, setting.layout, setting.team, template, signature, feature_aware=False, scratch=scratch,
+        name, setting.program, setting.layout, setting.lane_group, template, signature, feature_aware=False,
+        scratch=scratch,
         holds=True,
     )  # fmt: skip
 
@@ -221,7 +222,7 @@ class ThreadPlanner(ABC):
         ``array``: the kind of array that holds it; ``unless``: the condition under which the kernel does nothing.
         """
         builder = self.builder(f"clear_{array}_{stage.into}" if array != "vertex" else f"clear_{stage.into}", VERTICES)
-        builder.blank(f"{array}_{stage.into}", "v", stage.message, stage.reducer, "visit")
+        builder.fill_identity(f"{array}_{stage.into}", "v", stage.message, stage.reducer, "visit")
         return builder.finish(unless=unless)
 
     # edges ------------------------------------------------------------------------------------------------------------
@@ -305,6 +306,6 @@ def combine_threads(
         return
     builder.mapping.loop(
         shaped, at,
-        lambda walk: "{0} = {1}({0});".format(total.element(walk.slot, walk.row), call),
+        lambda nest: "{0} = {1}({0});".format(total.element(nest.slot, nest.row), call),
         tile=total.kind == "tile",
     )  # fmt: skip

@@ -6,8 +6,9 @@
 
 __device__ inline Id thread_of_grid() { return blockIdx.x * BLOCK + threadIdx.x; }
 __device__ inline Id threads_of_grid() { return gridDim.x * BLOCK; }
-// Return a thread's first index if a block has pieces of `each` times its threads; its other indices are BLOCK apart.
-__device__ inline size_t thread_of_pieces(Id each) { return size_t(blockIdx.x) * (each * BLOCK) + threadIdx.x; }
+// Return a thread's first index if a block takes `each` times its threads consecutive indices; its other indices are
+// BLOCK apart.
+__device__ inline size_t first_in_block_range(Id each) { return size_t(blockIdx.x) * (each * BLOCK) + threadIdx.x; }
 
 // Combine the values of all lanes of a warp; every lane calls this and gets the result.
 template <class Operation> __device__ inline float combined_in_warp(float value)

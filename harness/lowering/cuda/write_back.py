@@ -46,7 +46,7 @@ def cuda_write_back(
             moved.append(builder.moved("old", name, new[name], block))
     if moved:
         count = builder.counter("moved", "&run->moved")
-        builder.blocks[block].line(f"if (team.leads() && ({' || '.join(moved)})) ++{count};")
+        builder.blocks[block].line(f"if (group.leads() && ({' || '.join(moved)})) ++{count};")
     if changed:
         differ = [builder.moved("old", name, new[name], block, exact=True) for name, _ in writes]
         builder.blocks[block].line(f"const bool {changed} = {' || '.join(differ) or 'false'};")
@@ -74,7 +74,7 @@ def _note_changes(
     if stale:
         changed = builder.moved("old", name, new, block, exact=True)
         flags = [builder.argument(f"dirty_{tracking.name(reader)}", "flag") for reader in stale]
-        at.line(f"if (team.leads() && {changed}) {{ {' '.join(f'{flag}[v] = true;' for flag in flags)} }}")
+        at.line(f"if (group.leads() && {changed}) {{ {' '.join(f'{flag}[v] = true;' for flag in flags)} }}")
     for reader in tracking.listening_groups(name):
         space, exact = f"sent_{tracking.name(reader)}", tracking.exact(reader, name)
         builder.bind(space, builder.read_in(block), "v", f"{space}_")
@@ -82,7 +82,7 @@ def _note_changes(
         far = builder.moved("old" if exact else space, name, new, block, exact=exact, share=share)
         if exact and name not in tracking.destinations(reader):
             flag = builder.argument(f"dirty_{tracking.name(reader)}", "flag")
-            at.line(f"if (team.leads() && {far}) {flag}[v] = true;")
+            at.line(f"if (group.leads() && {far}) {flag}[v] = true;")
         else:
             make_active(builder, tracking, group, reader, far, block, counts=not exact)
 
@@ -103,7 +103,7 @@ def make_active(
     """
     active = builder.argument(f"active_{tracking.name(reader)}", "flag")
     at = builder.blocks[block]
-    at.line(f"if (team.leads() && {far}) {{")
+    at.line(f"if (group.leads() && {far}) {{")
     if counts:
         at.line(f"    ++{builder.counter('moved', '&run->moved')};")
     if reader.kind == "update":

@@ -1,6 +1,6 @@
 """Render the gather of a lowered program as C++ with vector extensions, by the renderer that writes CUDA C++.
 
-A team of lanes becomes a vector register, and a slot of a row becomes a vector. ``vectors.hpp`` stands in for the
+A lane group becomes a vector register, and a slot of a row becomes a vector. ``vectors.hpp`` stands in for the
 headers of the CUDA kernels.
 """
 
@@ -15,7 +15,7 @@ from harness.lowering.cpu.setting import CpuSetting
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.conditions import NEVER
 from harness.lowering.cuda.kernels import CudaKernel, CudaKernelBuilder
-from harness.lowering.cuda.layout import DeviceLayout, TeamShape
+from harness.lowering.cuda.layout import DeviceLayout, LaneGroupShape
 from harness.lowering.cuda.write_back import cuda_write_back
 from harness.lowering.layout import row_stride
 
@@ -43,7 +43,7 @@ class HostLayout(DeviceLayout):
 
 
 class VectorKernelBuilder(CudaKernelBuilder):
-    """Fill a template. A variable that differs between the lanes of a team has a vector type."""
+    """Fill a template. A variable that differs between the lanes of a lane group has a vector type."""
 
     def moved(self, space: str, name: str, new: Value, block: str, *, exact: bool = False, share: float = 1.0) -> str:
         """Declare a bool variable: whether a row differs by more than the tolerance from what ``space`` holds."""
@@ -54,7 +54,7 @@ class VectorKernelBuilder(CudaKernelBuilder):
         margin = self.tolerance() + (f" * fabsf({now})" if self.program.control.relative else "")
         lanes = at.declare("Mask", self.mapping.fresh("lanes"), "{}", constant=False)
         at.line(f"FEATURES(f, {new.length}) {lanes} |= far({old}, {now}, {margin});")
-        return at.declare("bool", self.mapping.fresh("moved"), f"any(team, {lanes})")
+        return at.declare("bool", self.mapping.fresh("moved"), f"any(group, {lanes})")
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def rendered(setting: CpuSetting, group: FoldGroup, prefetched: int) -> Rendered
     tracking, features = setting.tracking, setting.layout.features
     lanes = min(VECTOR, features)
     builder = VectorKernelBuilder(
-        tracking.name(group), setting.program, HostLayout(features), TeamShape(lanes, 1), GATHER, SIGNATURE,
+        tracking.name(group), setting.program, HostLayout(features), LaneGroupShape(lanes, 1), GATHER, SIGNATURE,
         feature_aware=True,
     )  # fmt: skip
     builder.bind("src", "visit", "u")

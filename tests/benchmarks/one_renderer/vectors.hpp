@@ -1,4 +1,4 @@
-// The functions that rendered CUDA kernels call, for one core of a CPU: a team is the lanes of a vector register.
+// The functions that rendered CUDA kernels call, for one core of a CPU: a lane group is the lanes of a vector register.
 //
 // The build defines LANES (floats of a vector: a power of two) before it includes this file. A row of n features has
 // n / LANES slots, and a slot is a vector; n is a multiple of LANES. Vectors are those of GCC and Clang.
@@ -39,9 +39,9 @@ struct Run {
 };
 inline void add_counts(Count* target, Count found) { *target += found; }
 
-struct Team {
+struct LaneGroup {
     Mask member;
-    Team()
+    LaneGroup()
     {
         for (int lane = 0; lane < LANES; ++lane) member[lane] = lane;
     }
@@ -57,8 +57,8 @@ template <int N> struct Row {
 };
 template <int M, int N> struct Matrix {
     Row<N> row[M];
-    Lanes& operator()(const Team&, int i, int slot) { return row[i][slot]; }
-    const Lanes& operator()(const Team&, int i, int slot) const { return row[i][slot]; }
+    Lanes& operator()(const LaneGroup&, int i, int slot) { return row[i][slot]; }
+    const Lanes& operator()(const LaneGroup&, int i, int slot) const { return row[i][slot]; }
 };
 
 // Elementwise functions ----------------------------------------------------------------------------------------------
@@ -71,13 +71,13 @@ inline Mask far(Lanes before, Lanes now, Lanes margin)
 }
 
 // Memory ---------------------------------------------------------------------------------------------------------------
-template <int N, int STRIDE> inline Row<N> load(const Team&, const float* start)
+template <int N, int STRIDE> inline Row<N> load(const LaneGroup&, const float* start)
 {
     Row<N> row;
     FEATURES(slot, N) row[slot] = Vector(*reinterpret_cast<const Unaligned*>(start + slot * LANES));
     return row;
 }
-template <int N, int STRIDE> inline void store(const Team&, float* start, const Row<N>& row)
+template <int N, int STRIDE> inline void store(const LaneGroup&, float* start, const Row<N>& row)
 {
     FEATURES(slot, N) *reinterpret_cast<Unaligned*>(start + slot * LANES) = row[slot].v;
 }
@@ -107,12 +107,12 @@ template <int N> inline int either(typename Part<N>::Ints value)
 }
 template <> inline int either<1>(Part<1>::Ints value) { return value[0]; }
 inline float across(Lanes value) { return sum<LANES>(value.v); }
-inline bool any(const Team&, Mask mine) { return either<LANES>(mine) != 0; }
-template <int N> inline float pick(const Team&, const Row<N>& row, int i)
+inline bool any(const LaneGroup&, Mask mine) { return either<LANES>(mine) != 0; }
+template <int N> inline float pick(const LaneGroup&, const Row<N>& row, int i)
 {
     return reinterpret_cast<const Element*>(&row)[i];
 }
-template <int N> inline Row<N> normalized_l1(const Team&, Row<N> row)
+template <int N> inline Row<N> normalized_l1(const LaneGroup&, Row<N> row)
 {
     Lanes sizes = fabsf(row[0]);
     for (int slot = 1; slot < slots(N); ++slot) sizes += fabsf(row[slot]);
@@ -155,7 +155,7 @@ template <int M, int N> struct Carry<Matrix<M, N>> {
 
 // x with a @ x = b, for symmetric positive definite a, which is overwritten by its Cholesky factor: the algorithm of
 // harness/lowering/cpu/small_matrix.py.
-template <int N> inline Row<N> solve_spd(const Team& team, Matrix<N, N>& a, Row<N> b)
+template <int N> inline Row<N> solve_spd(const LaneGroup& group, Matrix<N, N>& a, Row<N> b)
 {
     const auto element = [&](int i, int j) -> Element& { return reinterpret_cast<Element*>(&a.row[i])[j]; };
     for (int j = 0; j < N; ++j) {
@@ -166,7 +166,7 @@ template <int N> inline Row<N> solve_spd(const Team& team, Matrix<N, N>& a, Row<
         for (int i = j / 4 * 4; i < j; ++i) FEATURES(slot, N) sum[1][slot] -= element(i, j) * a.row[i][slot];
         FEATURES(slot, N) a.row[j][slot] = (sum[0][slot] + sum[1][slot]) + (sum[2][slot] + sum[3][slot]);
         const float pivot = element(j, j), scale = pivot > limit ? 1.0f / __builtin_sqrtf(pivot) : __builtin_nanf("");
-        FEATURES(slot, N) a.row[j][slot] = team.feature(slot) >= j ? (a.row[j][slot] * scale).v : Vector{};
+        FEATURES(slot, N) a.row[j][slot] = group.feature(slot) >= j ? (a.row[j][slot] * scale).v : Vector{};
     }
     Element* const right = reinterpret_cast<Element*>(&b);
     for (int i = 0; i < N; ++i) {

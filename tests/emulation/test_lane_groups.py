@@ -1,4 +1,4 @@
-"""Rows over teams of lanes, emulated: every lane gets what NumPy computes of the whole row."""
+"""Rows over lane groups, emulated: every lane gets what NumPy computes of the whole row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.emulation.arrays import allocated
 from harness.emulation.compiler import Module, library, unavailable
 from harness.lowering.cuda.modules import HEADER, headers
 from harness.lowering.cuda.run_extension import RunExtension
-from tests.engines.device_functions import headers_of_teams
+from tests.engines.device_functions import headers_of_lane_groups
 
 pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
 
@@ -19,20 +19,20 @@ LANES_OF_BLOCK = 64
 KERNEL = """
 extern "C" __global__ void rows_{n}(const float* source, float* copied, float* picked, float* found)
 {{
-    const Team team;
-    const int teams = BLOCK / 32 * TEAMS, first = threadIdx.x / 32 * TEAMS + team.number;
-    if (team.idle()) return;
-    for (int v = first; v < {rows}; v += teams) {{
-        Row<{n}> row = load<{n}, {stride}>(team, source + v * {stride});
+    const LaneGroup group;
+    const int groups = BLOCK / 32 * LANE_GROUPS, first = threadIdx.x / 32 * LANE_GROUPS + group.number;
+    if (group.idle()) return;
+    for (int v = first; v < {rows}; v += groups) {{
+        Row<{n}> row = load<{n}, {stride}>(group, source + v * {stride});
         for (int i = 0; i < {n}; ++i) {{
-            const float value = pick(team, row, i);
-            if (i % LANES == team.member) picked[v * {stride} + i] = value;
+            const float value = pick(group, row, i);
+            if (i % LANES == group.member) picked[v * {stride} + i] = value;
         }}
-        const float values[] = {{total(team, row), smallest(team, row), largest(team, row), dot(team, row, row)}};
+        const float values[] = {{total(group, row), smallest(group, row), largest(group, row), dot(group, row, row)}};
         for (int i = 0; i < 4; ++i)
-            if (team.member == (LANES - 1) * (i % 2)) found[4 * v + i] = values[i];
-        place(team, row, {n} - 2, 7.0f);
-        store<{n}, {stride}>(team, copied + v * {stride}, row);
+            if (group.member == (LANES - 1) * (i % 2)) found[4 * v + i] = values[i];
+        place(group, row, {n} - 2, 7.0f);
+        store<{n}, {stride}>(group, copied + v * {stride}, row);
     }}
 }}
 """
@@ -42,11 +42,11 @@ extern "C" __global__ void rows_{n}(const float* source, float* copied, float* p
 def test_rows_of_all_lengths(lanes, width):
     head = HEADER.format(
         title="a test", lanes=lanes, width=width, block=LANES_OF_BLOCK, coherent="", groups=1, edge_id="unsigned",
-        includes='#include "teams.cuh"', extension=RunExtension().declaration,
+        includes='#include "lane_groups.cuh"', extension=RunExtension().declaration,
     )  # fmt: skip
     module = Module()
     kernels = [KERNEL.format(n=n, rows=ROWS, stride=STRIDE) for n in LENGTHS]
-    module.load(str(library("\n".join([head, *kernels]), headers_of_teams())).encode())
+    module.load(str(library("\n".join([head, *kernels]), headers_of_lane_groups())).encode())
     source = np.random.default_rng(lanes).normal(size=(ROWS, STRIDE)).astype(np.float32)
     for n in LENGTHS:
         given, copied, picked = (

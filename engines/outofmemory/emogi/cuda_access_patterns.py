@@ -73,7 +73,7 @@ TOTAL = "    @total\n"
 COUNTING = "    Requests read;\n"
 
 
-def walk_template(access: str, active: str, *, listing: bool, counted: bool) -> str:
+def visit_template(access: str, active: str, *, listing: bool, counted: bool) -> str:
     """Return the template of a kernel with the blocks ``source``, at vertex ``u``, and ``edge``, at its edge ``e``.
 
     ``active``: the condition on ``u``. ``listing``: vertices are those of a list. ``counted``: the edges are added to

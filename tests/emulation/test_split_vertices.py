@@ -1,4 +1,4 @@
-"""Pieces of work that end within the edges of a vertex, emulated; the answers are known by hand."""
+"""Ranges that end within the edges of a vertex, emulated; the answers are known by hand."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from harness.language import Inputs, trace
 from tests.engines.test_cuda import algorithms, prepared
 
 
-def test_a_vertex_continues_in_the_next_pieces(emulated):
-    """On merge paths blocks take 1,024 vertices and edges: those of the hub fill several pieces."""
+def test_a_vertex_continues_in_the_next_ranges(emulated):
+    """On merge paths blocks take 1,024 vertices and edges: those of the hub fill several ranges."""
     hub, leaves = 1, np.arange(2, 2602)
     sources, destinations = np.r_[0, np.full(len(leaves), hub)], np.r_[hub, leaves]
     graph = Graph.from_edges(sources, destinations, num_vertices=2602, name="hub")

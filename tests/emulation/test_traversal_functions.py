@@ -1,4 +1,4 @@
-"""Where lanes begin to read rows, which list a vertex is in, and when a run settles: device functions by hand."""
+"""First lanes of rows, lists of vertices and settled runs: device functions, with answers by hand."""
 
 from __future__ import annotations
 

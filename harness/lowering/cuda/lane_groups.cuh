@@ -1,16 +1,17 @@
-// Teams of lanes, and rows: the features of one value, spread over a team.
+// Lane groups, and rows: the features of one value, spread over a lane group.
 //
-// The generated file defines LANES (lanes of a team, 1 to 32), WIDTH (consecutive features that a lane loads at once:
-// 1, 2 or 4) and BLOCK (threads of a block) and then includes this one. A warp holds 32 / LANES teams; spare lanes are
-// idle. With LANES == 1 a thread loops over all features of its vertex or edge, as conventional frameworks do. Lane m
-// of a team holds features m * WIDTH .. m * WIDTH + WIDTH - 1 of every LANES * WIDTH of them, so consecutive lanes
-// access consecutive addresses. Slots of a row beyond its length are undefined, and no reduction reads them.
+// The generated file defines LANES (lanes of a lane group, 1 to 32), WIDTH (consecutive features that a lane loads at
+// once: 1, 2 or 4) and BLOCK (threads of a block) and then includes this one. A warp holds 32 / LANES lane groups;
+// spare lanes are idle. With LANES == 1 a thread loops over all features of its vertex or edge, as conventional
+// frameworks do. Lane m of a lane group holds features m * WIDTH .. m * WIDTH + WIDTH - 1 of every LANES * WIDTH of
+// them, so consecutive lanes access consecutive addresses. Slots of a row beyond its length are undefined, and no
+// reduction reads them.
 #pragma once
 
 typedef unsigned int Id;
 
 constexpr unsigned WARP = 0xffffffffu;
-constexpr int TEAMS = 32 / LANES;
+constexpr int LANE_GROUPS = 32 / LANES;
 #define INFINITE __int_as_float(0x7f800000)
 
 __host__ __device__ constexpr int slots(int n) { return WIDTH * ((n + LANES * WIDTH - 1) / (LANES * WIDTH)); }
@@ -25,16 +26,16 @@ constexpr int UNROLL = LANES == 1 && WIDTH == 1 ? 16 : 64;  // loops over longer
 
 __device__ inline int lane_id() { return threadIdx.x & 31; }
 
-struct Team {
-    int number;     // of the team within its warp; TEAMS for spare lanes
-    int member;     // of the lane within its team
-    unsigned mask;  // the lanes of the team
+struct LaneGroup {
+    int number;     // of the lane group within its warp; LANE_GROUPS for spare lanes
+    int member;     // of the lane within its lane group
+    unsigned mask;  // the lanes of the lane group
 
-    __device__ Team() : number(lane_id() / LANES), member(lane_id() % LANES), mask(WARP)
+    __device__ LaneGroup() : number(lane_id() / LANES), member(lane_id() % LANES), mask(WARP)
     {
         if (LANES < 32) mask = ((1u << (LANES % 32)) - 1u) << (number * LANES % 32);
     }
-    __device__ bool idle() const { return 32 % LANES != 0 && number >= TEAMS; }
+    __device__ bool idle() const { return 32 % LANES != 0 && number >= LANE_GROUPS; }
     __device__ bool leads() const { return member == 0; }
     __device__ int feature(int slot) const
     {
@@ -58,9 +59,9 @@ template <int N, class Value = float> struct Row {
     __device__ const Value& operator[](int slot) const { return at[slot]; }
 };
 
-// Elementwise functions that CUDA spells otherwise ---------------------------------------------------------------------
-// NaN wins. Teams of lanes use one instruction instead of three for maxima of whole rows. Threads that loop over
-// features hold more values, and compilers needed more registers with that instruction.
+// Elementwise functions that CUDA spells otherwise --------------------------------------------------------------------
+// NaN wins. Lane groups use one instruction instead of three for maxima of whole rows. Threads that loop over features
+// hold more values, and compilers needed more registers with that instruction.
 #if __CUDA_ARCH__ >= 800 && LANES > 1
 __device__ inline float minimum(float a, float b)
 {
@@ -120,7 +121,7 @@ __device__ inline bool far(float before, float now, float margin)
     return now != before & !(fabsf(now - before) <= margin);  // no branch
 }
 
-// Memory -----------------------------------------------------------------------------------------------------------------
+// Memory --------------------------------------------------------------------------------------------------------------
 struct alignas(4 * WIDTH) Chunk {  // what a lane loads at once
     float at[WIDTH];
 };
@@ -150,35 +151,36 @@ __device__ inline Chunk seen(const Chunk* source) { return *source; }
 __device__ inline bool seen(const bool* source) { return *source; }
 
 // The row of N features at `start`; rows have stride STRIDE, so chunks are aligned if STRIDE is a multiple of WIDTH.
-template <int N, int STRIDE, class Value> __device__ inline Row<N, Value> load(const Team& team, const Value* start)
+template <int N, int STRIDE, class Value>
+__device__ inline Row<N, Value> load(const LaneGroup& group, const Value* start)
 {
     Row<N, Value> row;
     if constexpr (WIDTH > 1 && STRIDE % WIDTH == 0 && sizeof(Value) == 4) {
         _Pragma("unroll UNROLL") for (int slot = 0; slot < slots(N); slot += WIDTH) {
-            if (team.holds(slot, N)) {
-                const Chunk chunk = seen(reinterpret_cast<const Chunk*>(start + team.feature(slot)));
+            if (group.holds(slot, N)) {
+                const Chunk chunk = seen(reinterpret_cast<const Chunk*>(start + group.feature(slot)));
                 _Pragma("unroll") for (int i = 0; i < WIDTH; ++i) row[slot + i] = chunk.at[i];
             }
         }
     } else {
-        FEATURES(slot, N) row[slot] = team.holds(slot, N) ? seen(start + team.feature(slot)) : Value(0);
+        FEATURES(slot, N) row[slot] = group.holds(slot, N) ? seen(start + group.feature(slot)) : Value(0);
     }
     return row;
 }
 
 template <int N, int STRIDE, class Value>
-__device__ inline void store(const Team& team, Value* start, const Row<N, Value>& row)
+__device__ inline void store(const LaneGroup& group, Value* start, const Row<N, Value>& row)
 {
     if constexpr (WIDTH > 1 && STRIDE % WIDTH == 0 && sizeof(Value) == 4) {
         _Pragma("unroll UNROLL") for (int slot = 0; slot < slots(N); slot += WIDTH) {
-            if (team.holds(slot, N)) {
+            if (group.holds(slot, N)) {
                 Chunk chunk;
                 _Pragma("unroll") for (int i = 0; i < WIDTH; ++i) chunk.at[i] = row[slot + i];
-                *reinterpret_cast<Chunk*>(start + team.feature(slot)) = chunk;
+                *reinterpret_cast<Chunk*>(start + group.feature(slot)) = chunk;
             }
         }
     } else {
-        FEATURES(slot, N) if (team.holds(slot, N)) start[team.feature(slot)] = row[slot];
+        FEATURES(slot, N) if (group.holds(slot, N)) start[group.feature(slot)] = row[slot];
     }
 }
 
@@ -189,7 +191,7 @@ template <int N, class Value> __device__ inline Row<N, Value> filled(Value value
     return row;
 }
 
-// Reductions into memory that others write at the same time ---------------------------------------------------------------
+// Reductions into memory that others write at the same time -----------------------------------------------------------
 struct Add {
     static constexpr bool ADDS = true;
     static __device__ float identity() { return 0.0f; }
@@ -236,88 +238,91 @@ __device__ inline void add_chunk(float* target, const float* values)
 #endif
 }
 
-template <class Reducer> __device__ inline void reduce_into(const Team& team, float* target, float value)
+template <class Reducer> __device__ inline void reduce_into(const LaneGroup& group, float* target, float value)
 {
-    if (team.leads()) Reducer::into(target, value);
+    if (group.leads()) Reducer::into(target, value);
 }
 
 template <class Reducer, int STRIDE, int N>
-__device__ inline void reduce_into(const Team& team, float* start, const Row<N>& row)
+__device__ inline void reduce_into(const LaneGroup& group, float* start, const Row<N>& row)
 {
     _Pragma("unroll UNROLL") for (int slot = 0; slot < slots(N); slot += WIDTH) {
         // Values that a chunk adds to the padding of a row are never read.
         if constexpr (WIDTH > 1 && STRIDE % WIDTH == 0 && Reducer::ADDS) {
-            if (team.holds(slot, N)) add_chunk(start + team.feature(slot), row.at + slot);
+            if (group.holds(slot, N)) add_chunk(start + group.feature(slot), row.at + slot);
         } else {
             for (int i = 0; i < WIDTH; ++i)
-                if (team.holds(slot + i, N)) Reducer::into(start + team.feature(slot + i), row[slot + i]);
+                if (group.holds(slot + i, N)) Reducer::into(start + group.feature(slot + i), row[slot + i]);
         }
     }
 }
 
-// Collective operations: all lanes of a team together (fig. 5.4)
-// ------------------------------------------------------------
-template <class Value, class Operation> __device__ inline Value across(const Team& team, Value value, Operation combine)
+// Collective operations of a lane group (fig. 5.4) --------------------------------------------------------------------
+template <class Value, class Operation>
+__device__ inline Value across(const LaneGroup& group, Value value, Operation combine)
 {
     if constexpr (LANES == 1) {
         return value;
     } else if constexpr ((LANES & (LANES - 1)) == 0) {
         _Pragma("unroll") for (int offset = LANES / 2; offset > 0; offset /= 2)
-            value = combine(value, __shfl_xor_sync(team.mask, value, offset));
+            value = combine(value, __shfl_xor_sync(group.mask, value, offset));
         return value;
     } else {
         _Pragma("unroll") for (int offset = 1; offset < LANES; offset *= 2) {
-            const Value other = __shfl_down_sync(team.mask, value, offset);
-            if (team.member + offset < LANES) value = combine(value, other);
+            const Value other = __shfl_down_sync(group.mask, value, offset);
+            if (group.member + offset < LANES) value = combine(value, other);
         }
-        return team.from(value, 0);
+        return group.from(value, 0);
     }
 }
 
-template <class Operation, int N> __device__ inline float reduced(const Team& team, const Row<N>& row)
+template <class Operation, int N> __device__ inline float reduced(const LaneGroup& group, const Row<N>& row)
 {
     float value = Operation::identity();
-    FEATURES(slot, N) if (team.holds(slot, N)) value = Operation()(value, row[slot]);
-    return across(team, value, Operation());
+    FEATURES(slot, N) if (group.holds(slot, N)) value = Operation()(value, row[slot]);
+    return across(group, value, Operation());
 }
 // Return whether the lane holds a feature that is not zero.
-__device__ inline bool some(const Team&, float value) { return value != 0.0f; }
-template <int N> __device__ inline bool some(const Team& team, const Row<N>& row)
+__device__ inline bool some(const LaneGroup&, float value) { return value != 0.0f; }
+template <int N> __device__ inline bool some(const LaneGroup& group, const Row<N>& row)
 {
     bool found = false;
-    FEATURES(slot, N) found |= team.holds(slot, N) & row[slot] != 0.0f;
+    FEATURES(slot, N) found |= group.holds(slot, N) & row[slot] != 0.0f;
     return found;
 }
-template <int N> __device__ inline float total(const Team& team, const Row<N>& row) { return reduced<Add>(team, row); }
-template <int N> __device__ inline float smallest(const Team& team, const Row<N>& row) { return reduced<Min>(team, row); }
-template <int N> __device__ inline float largest(const Team& team, const Row<N>& row) { return reduced<Max>(team, row); }
+template <int N>
+__device__ inline float total(const LaneGroup& group, const Row<N>& row) { return reduced<Add>(group, row); }
+template <int N>
+__device__ inline float smallest(const LaneGroup& group, const Row<N>& row) { return reduced<Min>(group, row); }
+template <int N>
+__device__ inline float largest(const LaneGroup& group, const Row<N>& row) { return reduced<Max>(group, row); }
 
-__device__ inline bool any(const Team& team, bool mine)
+__device__ inline bool any(const LaneGroup& group, bool mine)
 {
-    return LANES == 1 ? mine : __ballot_sync(team.mask, mine) & team.mask;
+    return LANES == 1 ? mine : __ballot_sync(group.mask, mine) & group.mask;
 }
-template <int N> __device__ inline bool any_feature(const Team& team, const Row<N, bool>& row)
+template <int N> __device__ inline bool any_feature(const LaneGroup& group, const Row<N, bool>& row)
 {
     bool mine = false;
-    FEATURES(slot, N) mine = mine || (team.holds(slot, N) && row[slot]);
-    return any(team, mine);
+    FEATURES(slot, N) mine = mine || (group.holds(slot, N) && row[slot]);
+    return any(group, mine);
 }
-template <int N> __device__ inline bool all_features(const Team& team, const Row<N, bool>& row)
+template <int N> __device__ inline bool all_features(const LaneGroup& group, const Row<N, bool>& row)
 {
     bool mine = true;
-    FEATURES(slot, N) mine = mine && (!team.holds(slot, N) || row[slot]);
-    return !any(team, !mine);
+    FEATURES(slot, N) mine = mine && (!group.holds(slot, N) || row[slot]);
+    return !any(group, !mine);
 }
 
-template <int N> __device__ inline float dot(const Team& team, const Row<N>& a, const Row<N>& b)
+template <int N> __device__ inline float dot(const LaneGroup& group, const Row<N>& a, const Row<N>& b)
 {
     Row<N> products;
     FEATURES(slot, N) products[slot] = a[slot] * b[slot];
-    return total(team, products);
+    return total(group, products);
 }
 
 // Return feature i of a row to every lane.
-template <int N, class Value> __device__ inline Value pick(const Team& team, const Row<N, Value>& row, int i)
+template <int N, class Value> __device__ inline Value pick(const LaneGroup& group, const Row<N, Value>& row, int i)
 {
     if constexpr (LANES == 1) {
         return row[i];
@@ -326,12 +331,13 @@ template <int N, class Value> __device__ inline Value pick(const Team& team, con
         Value value = row[0];
         _Pragma("unroll") for (int slot = 1; slot < slots(N); ++slot)
             if (slot == wanted) value = row[slot];
-        return team.from(value, i / WIDTH % LANES);
+        return group.from(value, i / WIDTH % LANES);
     }
 }
-template <int N, class Value> __device__ inline void place(const Team& team, Row<N, Value>& row, int i, Value value)
+template <int N, class Value>
+__device__ inline void place(const LaneGroup& group, Row<N, Value>& row, int i, Value value)
 {
-    FEATURES(slot, N) if (team.feature(slot) == i) row[slot] = value;
+    FEATURES(slot, N) if (group.feature(slot) == i) row[slot] = value;
 }
 
 template <int N> __device__ inline Row<N> scaled_by_inverse(Row<N> row, float size)
@@ -340,20 +346,20 @@ template <int N> __device__ inline Row<N> scaled_by_inverse(Row<N> row, float si
     FEATURES(slot, N) row[slot] *= scale;
     return row;
 }
-template <int N> __device__ inline Row<N> normalized_l1(const Team& team, const Row<N>& row)
+template <int N> __device__ inline Row<N> normalized_l1(const LaneGroup& group, const Row<N>& row)
 {
     Row<N> sizes;
     FEATURES(slot, N) sizes[slot] = fabsf(row[slot]);
-    return scaled_by_inverse(row, total(team, sizes));
+    return scaled_by_inverse(row, total(group, sizes));
 }
-template <int N> __device__ inline Row<N> normalized_l2(const Team& team, const Row<N>& row)
+template <int N> __device__ inline Row<N> normalized_l2(const LaneGroup& group, const Row<N>& row)
 {
-    return scaled_by_inverse(row, sqrtf(dot(team, row, row)));
+    return scaled_by_inverse(row, sqrtf(dot(group, row, row)));
 }
-template <int N> __device__ inline Row<N> normalized_softmax(const Team& team, const Row<N>& row)
+template <int N> __device__ inline Row<N> normalized_softmax(const LaneGroup& group, const Row<N>& row)
 {
-    const float top = largest(team, row);
+    const float top = largest(group, row);
     Row<N> powers;
     FEATURES(slot, N) powers[slot] = expf(row[slot] - top);
-    return scaled_by_inverse(powers, total(team, powers));
+    return scaled_by_inverse(powers, total(group, powers));
 }
