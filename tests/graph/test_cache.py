@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import harness
 from harness.cache import CacheError, cache_folder
 from harness.graph import Graph, GraphError, cached
-from harness.graph.cache import fill, open_stored, store
-from harness.graph.digest import array_digest, array_digests
+from harness.graph.cache import _open_entry, fill, open_stored, store
+from harness.graph.digest import array_digest, array_digests, text_digest
 
 
 def example(**more):
@@ -189,3 +189,26 @@ def test_another_process_opens_the_same_content():
         [sys.executable, "-c", code], cwd=Path(harness.__file__).parents[1], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == graph.content_hash
+
+
+def test_a_layout_of_another_version_is_not_read(cache):
+    folder = store(example())
+    head = json.loads((folder / "graph.json").read_text())
+    (folder / "graph.json").write_text(json.dumps(head | {"layout": head["layout"] + 1}))
+    with pytest.raises(ValueError, match=f"layout {head['layout'] + 1}, not {head['layout']}"):
+        open_stored(folder, name="example", meta={})
+    assert_same(open_stored(store(example()), name="example", meta={"origin": "here"}), example())
+
+
+def test_an_entry_names_a_folder_of_the_cache_only(cache):
+    cached(["k"], example)
+    (entry,) = (cache / "entries").glob("*.json")
+    described = json.loads(entry.read_text())
+    del described["digest"]
+    described["content_hash"] = f"../graphs/{described['content_hash']}"
+    entry.write_text(json.dumps(described | {"digest": text_digest(described)}))
+    with pytest.raises(ValueError, match=r"'\.\./graphs/.*' is not a content hash"):
+        _open_entry(entry)
+    built = []
+    assert_same(cached(["k"], lambda: built.append(1) or example()), example())
+    assert built == [1]

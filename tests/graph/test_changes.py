@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.graph import Graph, GraphError
+from harness.graph import Graph, GraphError, changes
 from harness.graph.changes import HEAVIER, LIGHTER, change_graph, correspondence
 from harness.graph.generators import random_ratings, rmat
 from tests.algorithms.multigraphs import multigraphs
@@ -137,3 +137,92 @@ def test_invalid_settings_are_refused(options, word):
 def test_graphs_of_other_vertices_do_not_correspond():
     with pytest.raises(GraphError, match="vertices"):
         correspondence(rmat(scale=4), rmat(scale=5))
+
+
+@pytest.mark.parametrize(
+    ("kind", "weighted", "shares"),
+    [
+        ("mixed", True, {"insert": 1 / 3, "delete": 1 / 3, "heavier": 1 / 6, "lighter": 1 / 6}),
+        ("mixed", False, {"insert": 1 / 2, "delete": 1 / 2}),
+        ("weights", True, {"heavier": 1 / 2, "lighter": 1 / 2}),
+        ("insert", True, {"insert": 1}),
+        ("delete", False, {"delete": 1}),
+        ("heavier", True, {"heavier": 1}),
+        ("lighter", True, {"lighter": 1}),
+    ],
+)
+def test_a_kind_of_change_is_made_of_simple_ones_in_proportion(kind, weighted, shares):
+    count = 4000
+    v = np.arange(2 * count)
+    ring = Graph.from_edges(v, (v + 1) % len(v), weights=np.ones(len(v)) if weighted else None, name="ring")
+    changed = change_graph(ring, 0.5, kind=kind, seed=5)
+    found = correspondence(ring, changed)
+    now = changed.weights[found.new] if weighted else np.ones(len(found.new))
+    made = {
+        "insert": len(found.added), "delete": len(found.removed), "heavier": (now > 1).sum(), "lighter": (now < 1).sum()
+    }  # fmt: skip
+    assert sum(made.values()) == count
+    for name, number in made.items():
+        expected = count * shares.get(name, 0)
+        assert abs(number - expected) <= 5 * np.sqrt(expected), name
+    if weighted:
+        heavier, lighter = now[now > 1], now[now < 1]
+        assert (np.clip(heavier, *HEAVIER) == heavier).all()
+        assert (np.clip(lighter, *LIGHTER) == lighter).all()
+    for values, ends in ((now[now > 1], HEAVIER), (now[now < 1], LIGHTER)):
+        if len(values):
+            assert abs(values.mean() - sum(ends) / 2) < 0.05 * (ends[1] - ends[0]), "uniform between the ends"
+
+
+def test_a_graph_with_all_edges_takes_no_more():
+    u, v = np.divmod(np.arange(9), 3)
+    whole = Graph.from_edges(u[u != v], v[u != v], name="K3")
+    with pytest.raises(GraphError, match="graph 'K3' has no pair of vertices left that an edge could join"):
+        change_graph(whole, 0.5, kind="insert")
+    missing = Graph.from_edges([0, 0, 1, 1, 2], [1, 2, 0, 2, 0], name="K3 but one")
+    assert pairs(change_graph(missing, 1.0, kind="insert")) == [*pairs(missing), (2, 1)]
+
+
+def test_at_least_one_edge_changes_and_shares_are_rounded():
+    path = Graph.from_edges(range(10), range(1, 11), name="path")
+    for share, deleted in ((0.01, 1), (0.14, 1), (0.16, 2), (1.0, 10)):
+        assert change_graph(path, share, kind="delete").num_edges == 10 - deleted
+
+
+def test_data_stays_with_the_vertices_and_edges():
+    graph = Graph.from_edges(
+        [0, 1, 2], [1, 2, 3], name="path", labels=[0, 1, 0, -1], vertex_data={"x": [1, 2, 3, 4]},
+        edge_data={"kind": [5, 6, 7]}, meta={"origin": "here"},
+    )  # fmt: skip
+    changed = change_graph(graph, 0.3, kind="delete", seed=1)
+    kept = correspondence(graph, changed)
+    assert changed.edge_data["kind"].tolist() == graph.edge_data["kind"][kept.old].tolist()
+    assert (changed.name, changed.meta, changed.directed) == ("path", {"origin": "here"}, True)
+    assert changed.labels.tolist() == [0, 1, 0, -1]
+    assert changed.vertex_data["x"].tolist() == [1, 2, 3, 4]
+
+
+def test_parallel_edges_correspond_in_their_order():
+    old = Graph.from_edges([0, 0, 1, 0], [1, 1, 0, 2], name="old", duplicates="keep")
+    new = Graph.from_edges([0, 0, 0, 2], [1, 1, 1, 0], num_vertices=3, name="new", duplicates="keep")
+    found = correspondence(old, new)
+    assert (found.old.tolist(), found.new.tolist()) == ([0, 1], [0, 1])
+    assert (found.removed.tolist(), found.added.tolist()) == ([2, 3], [2, 3])
+    empty = Graph.from_edges([], [], num_vertices=3, name="empty")
+    assert correspondence(old, empty).removed.tolist() == [0, 1, 2, 3]
+    assert correspondence(empty, old).added.tolist() == [0, 1, 2, 3]
+
+
+def test_keys_of_edges_must_fit_into_64_bits(monkeypatch):
+    graph = Graph.from_edges([0, 0], [1, 1], num_vertices=4, name="two", duplicates="keep")
+    monkeypatch.setattr(changes, "LARGEST", 32)
+    assert correspondence(graph, graph).old.tolist() == [0, 1]
+    monkeypatch.setattr(changes, "LARGEST", 31)
+    with pytest.raises(GraphError, match="graph 'two' is too large to be matched: 4 vertices, 2 parallel"):
+        correspondence(graph, graph)
+
+
+def test_a_graph_of_both_directions_does_not_change():
+    graph = Graph.from_edges([0, 1], [1, 2], name="path").both_directions()
+    with pytest.raises(GraphError, match="stores every edge in both directions, .*; changes of its edges are not"):
+        change_graph(graph, 0.5)

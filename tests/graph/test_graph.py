@@ -7,7 +7,9 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.graph import Adjacency, Graph, GraphError, identity
+from harness.graph import Adjacency, Graph, GraphError, file_maps, identity
+from harness.graph.adjacency import as_index
+from harness.graph.pages import array_in_pages
 
 
 @st.composite
@@ -235,7 +237,15 @@ def test_the_content_hash_depends_only_on_content():
 @pytest.mark.parametrize(
     ("offsets", "neighbours", "more", "message"),
     [
-        ([0, 2, 1], [0, 1], {}, "offsets must rise"),
+        ([0, 2, 1], [0, 1], {}, "offsets must rise from 0 to the number of edges, 2"),
+        ([1, 1, 2], [0, 1], {}, "offsets must rise"),
+        ([0, 1, 1], [0, 1], {}, "offsets must rise"),
+        ([0, 1, 2], np.array([0, 1], np.int64), {}, "neighbours are int64, not uint32"),
+        ([0, 1, 2], [0, 2], {}, "leads to vertex 2, but there are 2 vertices"),
+        ([0, 0, 2, 3], [2, 1, 0], {}, "edge 0 and the next are not sorted by destination"),
+        ([0, 1, 3, 5], [2, 0, 1, 1, 0], {}, "edge 3 and the next are not sorted by destination"),
+        ([0, 1, 1], [1], {"bipartite": (1, 1), "weights": np.array([np.nan])}, "weight of edge 0 is not finite"),
+        ([0, 1, 2], [1, 0], {"bipartite": (0, 2)}, "bipartite with 0 vertices on the left"),
         ([0, 1, 2], [0, 5], {}, "leads to vertex 5"),
         ([0, 2, 2], [1, 0], {}, "not sorted"),
         ([0, 1, 1], [1], {"directed": False}, "no reverse edge"),
@@ -245,7 +255,8 @@ def test_the_content_hash_depends_only_on_content():
     ],
 )
 def test_validate_finds_inconsistencies(offsets, neighbours, more, message):
-    adjacency = Adjacency(np.array(offsets), np.array(neighbours, dtype=np.uint32))
+    ids = neighbours if isinstance(neighbours, np.ndarray) else np.array(neighbours, dtype=np.uint32)
+    adjacency = Adjacency(np.array(offsets), ids)
     with pytest.raises(GraphError, match=message):
         Graph(adjacency, name="g", **more).validate()
 
@@ -269,3 +280,60 @@ def test_the_data_of_an_edge_is_that_of_both_its_directions(loops):
     expected = {(*end, number, float(number)) for number, end in enumerate(ends)}
     assert sorted(found) == sorted({*expected, *((v, u, *weight) for u, v, *weight in expected)})
     assert graph.edge_data["pair"].tolist() == [[10 * part for part in ends[kind]] for _, _, kind, _ in found]
+
+
+@pytest.mark.parametrize(
+    ("graph", "text"),
+    [
+        (Graph.from_edges([0, 1], [1, 2], name="path"), "<Graph 'path': 3 vertices, 2 edges, directed>"),
+        (
+            Graph.from_edges(
+                range(1500), range(1, 1501), name="w", weights=[1] * 1500, symmetrize=True, directed=False
+            ),
+            "<Graph 'w': 1,501 vertices, 3,000 edges, undirected, weighted>",
+        ),
+    ],
+)
+def test_a_graph_is_shown_with_its_sizes(graph, text):
+    assert repr(graph) == text
+
+
+@pytest.mark.parametrize(
+    ("dtype", "count", "result", "shared"),
+    [
+        (np.uint32, 5, np.int32, True), (np.int32, 5, np.int32, True), (np.int64, 5, np.int32, False),
+        (np.uint32, 2**31 - 1, np.int32, True), (np.uint32, 2**31, np.int64, False), (np.uint64, 2**31, np.int64, True),
+        (np.int64, 2**31, np.int64, True), (np.uint8, 2**40, np.int64, False),
+    ],
+)  # fmt: skip
+def test_ids_become_signed_without_a_copy_where_possible(dtype, count, result, shared):
+    ids = np.array([0, 4, 2], dtype)
+    index = as_index(ids, count)
+    assert (index.dtype, index.tolist()) == (result, [0, 4, 2])
+    assert np.shares_memory(ids, index) == shared
+
+
+@pytest.mark.parametrize("places", [[], [0], [3, 4, 5, 6, 7, 9], [9], list(range(10))])
+@pytest.mark.parametrize("at_once", [1, 2, 3, 256])
+def test_values_at_places_of_a_mapped_file(tmp_path, monkeypatch, places, at_once):
+    monkeypatch.setattr(file_maps, "PLACES_AT_ONCE", at_once)
+    values = np.arange(20).reshape(10, 2)
+    values.tofile(tmp_path / "values")
+    mapped = np.memmap(tmp_path / "values", values.dtype, "r", shape=values.shape)
+    for held in (values, mapped):
+        found = file_maps.taken_from(held, np.array(places, np.int64))
+        assert found.tolist() == values[places].tolist()
+        assert file_maps.file_map(found) is None
+
+
+def test_an_array_of_pages_is_zero_and_too_long_ones_are_refused():
+    for length, dtype in ((0, np.int64), (3, np.uint8), (5, np.float32)):
+        array = array_in_pages(length, dtype)
+        assert (array.dtype, array.tolist()) == (dtype, [0] * length)
+    with pytest.raises(MemoryError, match="the host has no 4,611,686,018,427,387,904 bytes for an array"):
+        array_in_pages(2**62, np.uint8)
+
+
+def test_ids_beyond_64_bits_of_offsets_are_refused():
+    with pytest.raises(GraphError, match=rf"graph 'far': vertex id {2**62} is too large; number the vertices from 0"):
+        Graph.from_edges([0], [2**62], name="far")

@@ -103,3 +103,93 @@ def test_text_in_an_npz_is_not_an_archive(tmp_path):
     (tmp_path / "g.npz").write_text("0 1\n")
     with pytest.raises(GraphError, match="damaged"):
         load_graph(tmp_path / "g.npz")
+
+
+def written(path, method=zipfile.ZIP_STORED, **members):
+    """Write an archive whose members are given bytes, or arrays in the format of NumPy."""
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, content in (ARRAYS | members).items():
+            buffer = io.BytesIO()
+            if isinstance(content, bytes):
+                buffer.write(content)
+            else:
+                np.save(buffer, content)
+            archive.writestr(f"{name}.npy", buffer.getvalue())
+    return path
+
+
+def header(text, version=b"\x01\x00"):
+    """Return an array's beginning with a header of this text."""
+    size = len(text).to_bytes(2 if version == b"\x01\x00" else 4, "little")
+    return b"\x93NUMPY" + version + size + text.encode()
+
+
+def described(dtype, length=4):
+    """Return the beginning of an array of this type and length."""
+    return header(f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({length},), }}")
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (b"no array", r"has no valid header; save an array with numpy\.savez"),
+        (header("{'descr': '<f4', 'fortran_order': False}\n"), "no valid header"),
+        (b"\x92" + described("<f4")[1:] + bytes(16), "no valid header"),
+        (described("<f4") + bytes(15), r"announces \(4,\) of float32"),
+        (described("<f4") + bytes(17), r"announces \(4,\) of float32"),
+        (described("<f3") + bytes(12), "contains '<f3'; only numbers"),
+        (described("<U0"), "contains '<U0'; only numbers"),
+        (described("|S4") + bytes(16), r"contains '\|S4'; only numbers"),
+        (described("<U1", 1) + b"\xff" * 4, "contains invalid text"),
+    ],
+)  # fmt: skip
+def test_faulty_members_are_named(tmp_path, weight, message):
+    with pytest.raises(GraphError, match=rf"g\.npz: weight\.npy .*{message}"):
+        load_graph(written(tmp_path / "g.npz", weight=weight))
+
+
+@pytest.mark.parametrize("version", [b"\x01\x00", b"\x02\x00"])
+@pytest.mark.parametrize("fortran", [True, False])
+def test_headers_of_all_versions_and_orders_are_read(tmp_path, version, fortran):
+    text = f"{{'descr': '<f4', 'fortran_order': {fortran}, 'shape': (3, 2), }}\n"
+    table = np.arange(6, dtype=np.float32)
+    graph = load_graph(written(tmp_path / "g.npz", table=header(text, version) + table.tobytes()))
+    assert graph.vertex_data["table"].tolist() == ([[0, 3], [1, 4], [2, 5]] if fortran else [[0, 1], [2, 3], [4, 5]])
+
+
+def test_other_compressions_are_refused(tmp_path):
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        assert load_graph(written(tmp_path / "g.npz", method)).num_edges == 4
+    with pytest.raises(GraphError, match=r"indptr\.npy is compressed by method 14; save it with numpy\.savez"):
+        load_graph(written(tmp_path / "g.npz", zipfile.ZIP_LZMA))
+
+
+def test_a_changed_byte_is_damage(tmp_path):
+    path = written(tmp_path / "g.npz", weight=np.array([1, 2, 3, 4], np.int16))
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"\x01\x00\x02\x00\x03\x00", b"\x01\x00\x02\x00\x07\x00"))
+    with pytest.raises(GraphError, match=r"weight\.npy is damaged \(.*CRC"):
+        load_graph(path)
+
+
+@pytest.mark.parametrize("arrays", [{"indptr": np.zeros((1, 2), int)}, {"indices": np.zeros((4, 1), int)},
+                                    {"indptr": np.zeros(0, int)}])  # fmt: skip
+def test_structure_is_two_lists(tmp_path, arrays):
+    with pytest.raises(GraphError, match="indptr and indices must be lists of integers; save CSR arrays"):
+        load_graph(save(tmp_path / "g.npz", **arrays))
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        {"feat_indptr": [0, 1, 1]}, {"feat_indptr": [0, 2, 1, 3]}, {"feat_indptr": [1, 1, 1, 3]},
+        {"feat_indptr": [0, 1, 1, 2]}, {"feat_indices": [3, 0, 4]}, {"feat_indices": [3, -1, 1]},
+        {"feat_shape": [3, 4, 1]}, {"feat_shape": [4, 4]}, {"feat_shape": [3, -1]}, {"feat_shape": [3, 3]},
+    ],
+)  # fmt: skip
+def test_features_are_a_matrix_with_a_row_per_vertex(tmp_path, features):
+    whole = {"feat_indptr": [0, 1, 1, 3], "feat_indices": [3, 0, 1], "feat_shape": [3, 4]}
+    load_graph(save(tmp_path / "g.npz", **{key: np.array(value) for key, value in whole.items()}))
+    wrong = {key: np.array(value) for key, value in (whole | features).items()}
+    with pytest.raises(GraphError, match="the sparse features are inconsistent; save a CSR matrix with one row per"):
+        load_graph(save(tmp_path / "g.npz", **wrong))
