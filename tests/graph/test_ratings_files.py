@@ -3,6 +3,7 @@
 import pytest
 
 from harness.graph import GraphError, load_graph
+from harness.graph.formats.header import is_header, kind_of
 
 CSV = "userId,movieId,rating,timestamp\n7,100,4.5,964982703\n2,100,3.0,964981247\n7,50,0.5,964982224\n"
 
@@ -75,3 +76,41 @@ def test_a_header_that_names_neither_is_refused(write, header):
 def test_a_header_of_edges_is_not_read_as_ratings(write):
     with pytest.raises(GraphError, match=r"names edges, not ratings; give graph\.format=edge_list"):
         load_graph(write("r.csv", "src,dst,weight\n0,1,2\n"), format="ratings")
+
+
+@pytest.mark.parametrize("comments", ["", "# one\n", "# one\n# user,item,rating\n"])
+def test_comments_may_precede_the_header_of_a_csv(write, comments):
+    graph = load_graph(write("e.csv", f"{comments}source,target,weight\n0,1,2.5\n1,2,4\n"))
+    assert (graph.bipartite, graph.weights.tolist()) == (None, [2.5, 4.0])
+    ratings = load_graph(write("r.csv", f"{comments}user,item,rating\n0,1,2.5\n1,0,4\n"))
+    assert (ratings.bipartite, ratings.weights.tolist()) == ((2, 2), [2.5, 4.0])
+
+
+def test_ids_without_gaps_are_their_own_originals(write):
+    graph = load_graph(write("r.dat", "0::1::4::9\n1::0::3::9\n1::2::5::9\n"))
+    assert graph.vertex_data["original_id"].tolist() == [0, 1, 0, 1, 2]
+    assert graph.csr.neighbours.tolist() == [3, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("header", "kind"),
+    [
+        ("userId,movieId,rating,timestamp", "ratings"), ("user,item,rating", "ratings"),
+        ("USER_ID,Item-Id,Rating", "ratings"), ("user,item,rating,time,more", None), ("user,item", None),
+        ("source,target", "edge_list"), ("src,dst,weight", "edge_list"), ("source,destination,weight,more", None),
+        ("source,destination,colour", None), ("item,user,rating", None), ("target,source", None), ("source", None),
+    ],
+)  # fmt: skip
+def test_the_names_of_the_columns_tell_the_format(header, kind):
+    assert kind_of(header.split(",")) == kind
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        (["a", "b"], True), (["_a", "B2"], True), (["a"], False), ([], False), (["1", "b"], False), (["a", "2"], False),
+        (["a", "b", "3"], True), (["", "b"], False),
+    ],
+)  # fmt: skip
+def test_a_header_begins_with_two_names(fields, named):
+    assert is_header(fields) is named

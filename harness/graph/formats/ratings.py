@@ -65,23 +65,23 @@ def _side(ids: Array) -> tuple[Array, Array]:
 
 
 def _layout(text: TextStream) -> tuple[Layout, bool]:
-    """Return the layout of the first line and whether `::` separates its fields. The line remains to be read unless it
-    is a header."""
-    line = text.readline() or ""
+    """Return the layout of the first line behind comments and whether `::` separates its fields. The line remains to be
+    read unless it is a header."""
+    while (line := text.readline() or "").startswith("#"):
+        pass
     double = "::" in line
     delimiter = ":" if double else next((mark for mark in (",", "\t", ";") if mark in line), None)
     fields = line.split("::" if double else delimiter)
     if len(fields) not in (3, 4):
         raise GraphError.in_file(
-            text.source.path, f"{len(fields)} fields", "a line must be: user,item,rating[,time]", line=1
+            text.source.path, f"{len(fields)} fields", "a line must be: user,item,rating[,time]", line=text.line
         )
     names = split_header(line, "::" if double else delimiter)
     if not is_header(names):
         text.unread()
     elif kind_of(names) == "edge_list":
-        raise GraphError.in_file(
-            text.source.path, f"the header {line[:80]} names edges, not ratings", "give graph.format=edge_list", line=1
-        )
+        met = f"the header {line[:80]} names edges, not ratings"
+        raise GraphError.in_file(text.source.path, met, "give graph.format=edge_list", line=text.line)
     layout = Layout(RATING if len(fields) == 3 else TIMED, comment="#", delimiter=delimiter, row="rating")
     return layout, double
 
