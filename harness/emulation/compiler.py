@@ -18,6 +18,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from harness.atomic_write import write_whole
 from harness.device.compilation import cache_folder
 from harness.emulation.arrays import DeviceArray, Order, Stream
@@ -107,7 +109,7 @@ class Kernel:
             raise EmulationError(f"{self.name}: of blocks that run one after another, {grid[0]} would wait forever")
         values = [a.__array_interface__["data"][0] if isinstance(a, DeviceArray) else a.item() for a in arguments]
         kinds = [
-            ctypes.c_void_p if isinstance(a, DeviceArray) else getattr(ctypes, f"c_{a.dtype.name}") for a in arguments
+            ctypes.c_void_p if isinstance(a, DeviceArray) else np.ctypeslib.as_ctypes_type(a.dtype) for a in arguments
         ]
         held = [kind(value) for kind, value in zip(kinds, values, strict=True)]
         addresses = (ctypes.c_void_p * len(held))(*map(ctypes.addressof, held))
