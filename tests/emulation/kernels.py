@@ -13,9 +13,9 @@ from harness.emulation.compiler import library
 from harness.lowering.cuda.modules import HEADER, headers
 from harness.lowering.cuda.run_extension import RunExtension
 from tests.emulation.racing import RacingModule
-from tests.engines.device_functions import headers_of_teams
+from tests.engines.device_functions import headers_of_lane_groups
 
-__all__ = ["Kernels", "headers", "headers_of_teams", "heading"]
+__all__ = ["Kernels", "headers", "headers_of_lane_groups", "heading"]
 
 
 def heading(

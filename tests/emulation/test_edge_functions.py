@@ -30,17 +30,17 @@ struct Tested {
 };
 extern "C" __global__ void vertices(const bool* flags, Id first, Id last, int way, int* visits, int* tests)
 {
-    const Team team;
+    const LaneGroup group;
     const auto visit = [&](Id v) { atomicAdd(visits + v, 1); };
     switch (way) {
-        case 0: vertexmap(team, first, last, Every(), visit); break;
-        case 1: vertexmap(team, first, last, Flagged{flags, true}, visit); break;
-        case 2: vertexmap<true>(team, first, last, FlaggedOneByOne{flags, true}, visit); break;
-        case 3: vertexmap(team, first, last, Flagged{flags, false}, visit); break;
-        case 4: vertexmap<true>(team, first, last, Flagged{flags, false}, visit); break;
-        case 5: vertexmap<true>(team, first, last, FlaggedOneByOne{flags, false}, visit); break;
-        case 6: vertexmap(team, first, last, Tested{flags, tests}, visit); break;
-        case 7: vertexmap<true>(team, first, last, Tested{flags, tests}, visit); break;
+        case 0: vertexmap(group, first, last, Every(), visit); break;
+        case 1: vertexmap(group, first, last, Flagged{flags, true}, visit); break;
+        case 2: vertexmap<true>(group, first, last, FlaggedOneByOne{flags, true}, visit); break;
+        case 3: vertexmap(group, first, last, Flagged{flags, false}, visit); break;
+        case 4: vertexmap<true>(group, first, last, Flagged{flags, false}, visit); break;
+        case 5: vertexmap<true>(group, first, last, FlaggedOneByOne{flags, false}, visit); break;
+        case 6: vertexmap(group, first, last, Tested{flags, tests}, visit); break;
+        case 7: vertexmap<true>(group, first, last, Tested{flags, tests}, visit); break;
     }
 }
 extern "C" __global__ void chunks(const bool* flags, Id shift, Id first, Id last, Id size, Id* some, int* calls)
@@ -58,7 +58,7 @@ extern "C" __global__ void edges(
     const Id* offsets, const Id* sources, const Id* neighbours, const bool* wanted, const bool* listed, Id first,
     Id last, int way, Id* rows, Id* others, int* visits, int* tests, int* fetches)
 {
-    const Team team;
+    const LaneGroup group;
     const auto fetch = [&](Id row, Id other, EdgeId at) {
         atomicAdd(fetches, 1);
         return at + row + other;
@@ -71,13 +71,13 @@ extern "C" __global__ void edges(
     const Flagged flagged{wanted, false};
     const Tested tested{listed, tests};
     switch (way) {
-        case 0: edgemap<false, 1>(team, offsets, neighbours, first, last, flagged, fetch, visit); break;
-        case 1: edgemap<true, 3>(team, offsets, neighbours, first, last, flagged, fetch, visit); break;
-        case 2: edgemap<true, 1>(team, offsets, neighbours, first, last, Every(), fetch, visit); break;
-        case 3: edgemap_listed<false, 2>(team, offsets, neighbours, first, last, flagged, tested, fetch, visit); break;
-        case 4: edgemap_listed<true, 1>(team, offsets, neighbours, first, last, Every(), tested, fetch, visit); break;
-        case 5: edgemap_tiles<1>(team, sources, neighbours, first, last, tested, fetch, visit); break;
-        case 6: edgemap_tiles<3>(team, sources, neighbours, first, last, tested, fetch, visit); break;
+        case 0: edgemap<false, 1>(group, offsets, neighbours, first, last, flagged, fetch, visit); break;
+        case 1: edgemap<true, 3>(group, offsets, neighbours, first, last, flagged, fetch, visit); break;
+        case 2: edgemap<true, 1>(group, offsets, neighbours, first, last, Every(), fetch, visit); break;
+        case 3: edgemap_listed<false, 2>(group, offsets, neighbours, first, last, flagged, tested, fetch, visit); break;
+        case 4: edgemap_listed<true, 1>(group, offsets, neighbours, first, last, Every(), tested, fetch, visit); break;
+        case 5: edgemap_tiles<1>(group, sources, neighbours, first, last, tested, fetch, visit); break;
+        case 6: edgemap_tiles<3>(group, sources, neighbours, first, last, tested, fetch, visit); break;
     }
 }
 extern "C" __global__ void marked(
@@ -96,7 +96,7 @@ extern "C" __global__ void counted(const Id* offsets, const bool* dirty, Id firs
 def kernels(request):
     head = heading("changes.cuh", lanes=request.param, block=BLOCK)
     made = Kernels(head + SOURCE, headers(FOLDER), BLOCK)
-    made.lanes, made.teams = request.param, 32 // request.param
+    made.lanes, made.lane_groups = request.param, 32 // request.param
     return made
 
 
@@ -219,8 +219,8 @@ def test_edges_of_wanted_vertices_are_visited_once(kernels, name, blocks):
             else:
                 ends = [np.flatnonzero(chosen[base : min(base + 32, last)]) for base in bounds]
                 parts = [int(found[-1]) + 1 for found in ends if len(found)]
-            rounds = sum(-(-size // (kernels.teams * depth)) for size in parts)
-            assert fetches.tolist() == [rounds * depth * kernels.teams * kernels.lanes]
+            rounds = sum(-(-size // (kernels.lane_groups * depth)) for size in parts)
+            assert fetches.tolist() == [rounds * depth * kernels.lane_groups * kernels.lanes]
 
 
 @pytest.mark.parametrize("blocks", [1, 3])

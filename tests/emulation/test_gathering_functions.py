@@ -18,7 +18,7 @@ extern "C" __global__ void gather_{number}(
     const Id* offsets, const Id* neighbours, const bool* flags, const Id* listed, Id first, Id last, float* sums,
     int* visits, int* counts)
 {{
-    const Team team;
+    const LaneGroup group;
     float sum = 0.0f;
     bool stops = false;
     const auto start = [&](Id v) {{
@@ -37,7 +37,7 @@ extern "C" __global__ void gather_{number}(
     }};
     const auto finish = [&](Id v) {{
         atomicAdd(counts + 2 * v + 1, 1);
-        if (team.leads()) sums[v] = sum;
+        if (group.leads()) sums[v] = sum;
     }};
     const {wanted};
     const auto enough = {enough};
@@ -45,15 +45,15 @@ extern "C" __global__ void gather_{number}(
 }}
 """
 CALLS = {
-    "lanes": """const auto join = [&] {{ sum = across_teams<{share}, Add>(team, sum); }};
+    "lanes": """const auto join = [&] {{ sum = across_groups<{share}, Add>(group, sum); }};
     gather<{share}, {depth}, {rounds}, {ahead}, {many}>(
-        team, offsets, neighbours, first, last, wanted, start, fetch, visit, enough, join, finish);""",
-    "warps": """const auto join = [&] {{ sum = across_teams<{share}, Add>(team, sum); }};
+        group, offsets, neighbours, first, last, wanted, start, fetch, visit, enough, join, finish);""",
+    "warps": """const auto join = [&] {{ sum = across_groups<{share}, Add>(group, sum); }};
     gather_middle<{share}, {depth}, {ahead}>(
-        team, listed, offsets, neighbours, first, last, wanted, start, fetch, visit, enough, join, finish);""",
-    "blocks": """const auto join = [&] {{ sum = across_block<{share}, Add>(team, sum); }};
+        group, listed, offsets, neighbours, first, last, wanted, start, fetch, visit, enough, join, finish);""",
+    "blocks": """const auto join = [&] {{ sum = across_block<{share}, Add>(group, sum); }};
     gather_hubs<{share}, {depth}, {ahead}>(
-        team, listed, offsets, neighbours, first, last, wanted, start, fetch, visit, enough, join, finish);""",
+        group, listed, offsets, neighbours, first, last, wanted, start, fetch, visit, enough, join, finish);""",
 }
 USUAL = {"share": 1, "depth": 1, "rounds": 0, "ahead": False, "many": 0, "wanted": "Flagged", "enough": False}
 WAYS = [
@@ -74,13 +74,13 @@ extern "C" __global__ void segments_{number}(
     const Id* rows, const Id* neighbours, const Id* reverse, Id first, Id last, int* visits, int* starts, int* whole,
     int* parts, float* sums)
 {{
-    const Team team;
+    const LaneGroup group;
     float sum = 0.0f;
     segments<{run}, {depth}, {abreast}, {reverses}>(
-        team, rows, neighbours, reverse, first, last,
+        group, rows, neighbours, reverse, first, last,
         [&] {{
             sum = 0.0f;
-            if (team.leads()) atomicAdd(starts, 1);
+            if (group.leads()) atomicAdd(starts, 1);
         }},
         [&](Id u, Id v, EdgeId e, Id back) {{ return u + v + e + back; }},
         [&](Id got, Id u, Id v, EdgeId e, Id back) {{
@@ -89,7 +89,7 @@ extern "C" __global__ void segments_{number}(
             sum += u + 1;
         }},
         [&](Id v, bool all) {{
-            if (!team.leads()) return;
+            if (!group.leads()) return;
             atomicAdd((all ? whole : parts) + v, 1);
             if (all) sums[v] = sum;
             else atomicAdd(sums + v, sum);
@@ -121,7 +121,7 @@ def kernels(request):
     ]
     head = heading("matrices.cuh", "gather.cuh", "segments.cuh", lanes=lanes, block=BLOCK)
     made = Kernels("\n".join([head, *gathers, *tiles]), headers(FOLDER), BLOCK)
-    made.lanes, made.teams = lanes, 32 // lanes
+    made.lanes, made.lane_groups = lanes, 32 // lanes
     return made
 
 
@@ -146,7 +146,7 @@ def read_until_enough(row, share, parts, depth):
 def test_edges_of_wanted_vertices_are_gathered_once(kernels, number, blocks):
     way = WAYS[number]
     call, share, depth, rounds = (way[name] for name in ("call", "share", "depth", "rounds"))
-    per_block = BLOCK // 32 * (kernels.teams // share)
+    per_block = BLOCK // 32 * (kernels.lane_groups // share)
     degrees = np.random.default_rng(number).integers(0, 40, VERTICES)
     degrees[::7] = 0
     offsets, sources, neighbours = graph(5, degrees)
@@ -204,7 +204,7 @@ def test_tiles_of_edges_store_whole_rows_and_reduce_parts_of_others(kernels, num
         assert np.array_equal(sums, np.bincount(sources, (neighbours + 1.0) * inside, n))
         groups = (np.arange(edges) - first) // (run * abreast) * abreast + (np.arange(edges) - first) % abreast
         pieces = np.array([len(set(groups[inside & (sources == v)])) for v in range(n)])
-        tile = run * (BLOCK // 32) * kernels.teams
+        tile = run * (BLOCK // 32) * kernels.lane_groups
         if abreast == 1:
             assert tile % run == 0
             assert np.array_equal(whole, pieces == 1)

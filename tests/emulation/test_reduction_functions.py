@@ -21,24 +21,25 @@ extern "C" __global__ void combined(const float* values, float* of_warp, float* 
 {{
     const int i = blockIdx.x * BLOCK + threadIdx.x;
     for (int turn = 0; turn < 2; ++turn) {{
-        of_warp[i] = teams_combined_in_warp<Add>(values[i]);
-        of_block[i] = teams_combined_in_block<Max>(values[i]);
+        of_warp[i] = groups_combined_in_warp<Add>(values[i]);
+        of_block[i] = groups_combined_in_block<Max>(values[i]);
     }}
 }}
 extern "C" __global__ void shares(Id first, Id last, int* visits)
 {{
-    const Team team;
-    for (Id v = share_of_team(team, first, last) + blockIdx.x * TEAMS_OF_BLOCK; v < last; v += teams_of_grid())
-        if (team.leads()) atomicAdd(visits + v, 1);
+    const LaneGroup group;
+    Id v = share_of_group(group, first, last) + blockIdx.x * LANE_GROUPS_OF_BLOCK;
+    for (; v < last; v += groups_of_grid())
+        if (group.leads()) atomicAdd(visits + v, 1);
 }}
 extern "C" __global__ void across_warps(const float* values, float* sums)
 {{
-    const Team team;
+    const LaneGroup group;
     Row<N> row = filled<N>(0.0f);
-    if (!team.idle()) row = load<N, N>(team, values + (threadIdx.x / 32 * TEAMS + team.number) * N);
+    if (!group.idle()) row = load<N, N>(group, values + (threadIdx.x / 32 * LANE_GROUPS + group.number) * N);
     for (int turn = 0; turn < 2; ++turn) {{
-        const Row<N> sum = across_block<2, Add>(team, row);
-        if (threadIdx.x < LANES) store<N, N>(team, sums, sum);
+        const Row<N> sum = across_block<2, Add>(group, row);
+        if (threadIdx.x < LANES) store<N, N>(group, sums, sum);
     }}
 }}
 extern "C" __global__ void positions(const unsigned* masks, int index, int* found)
@@ -56,43 +57,43 @@ extern "C" __global__ void bounds_{operation}(
     float* goal)
 {{
     __shared__ float shared[N];
-    const Team team;
+    const LaneGroup group;
     Row<N> row = filled<N>(0.0f);
-    if (!team.idle()) row = load<N, N>(team, mine);
-    share_bounds<{operation}>(team, shared, row, known);
+    if (!group.idle()) row = load<N, N>(group, mine);
+    share_bounds<{operation}>(group, shared, row, known);
     for (int f = threadIdx.x; f < N; f += BLOCK) bounds[f] = shared[f];
     const Improvable<{operation}, N, N> improvable{{values, shared}};
-    if (team.idle()) return;
-    const int v = threadIdx.x / 32 * TEAMS + team.number;
-    const Row<N> goal_of_row = goals<{operation}, N, N>(team, values + v * N, shared);
-    store<N, N>(team, goal + v * N, goal_of_row);
-    const Row<N> message = load<N, N>(team, messages + v * N);
+    if (group.idle()) return;
+    const int v = threadIdx.x / 32 * LANE_GROUPS + group.number;
+    const Row<N> goal_of_row = goals<{operation}, N, N>(group, values + v * N, shared);
+    store<N, N>(group, goal + v * N, goal_of_row);
+    const Row<N> message = load<N, N>(group, messages + v * N);
     const bool found[] = {{
-        improvable(v), reached<{operation}>(team, message, goal_of_row),
-        improves<{operation}, N, N>(team, message, values + v * N)}};
-    if (team.member == LANES - 1) for (int i = 0; i < 3; ++i) answers[3 * v + i] = found[i];
+        improvable(v), reached<{operation}>(group, message, goal_of_row),
+        improves<{operation}, N, N>(group, message, values + v * N)}};
+    if (group.member == LANES - 1) for (int i = 0; i < 3; ++i) answers[3 * v + i] = found[i];
 }}
 extern "C" __global__ void scalars_{operation}(const float* a, const float* b, bool* answers, float* improved)
 {{
-    const Team team;
+    const LaneGroup group;
     const int i = threadIdx.x;
-    answers[3 * i] = reached<{operation}>(team, a[i], b[i]);
-    answers[3 * i + 1] = improves<{operation}, 1, 1>(team, a[i], b + i);
+    answers[3 * i] = reached<{operation}>(group, a[i], b[i]);
+    answers[3 * i + 1] = improves<{operation}, 1, 1>(group, a[i], b + i);
     improved[i] = 1.0f;
     improve<{operation}>(improved[i], a[i], b[i]);
     __shared__ float bound;
-    share_bounds<{operation}>(team, &bound, a[i], blockIdx.x == 0);
+    share_bounds<{operation}>(group, &bound, a[i], blockIdx.x == 0);
     answers[3 * i + 2] = bound == a[0];
 }}
 extern "C" __global__ void best_{operation}(
     const float* values, bool moves, long long superstep, float* best, float* row)
 {{
-    const Team team;
+    const LaneGroup group;
     const int i = blockIdx.x * BLOCK + threadIdx.x;
-    note_best<{operation}, 1>(team, best, superstep, values[i], moves && threadIdx.x == BLOCK - 1);
+    note_best<{operation}, 1>(group, best, superstep, values[i], moves && threadIdx.x == BLOCK - 1);
     clear_best<{operation}, 1>(best, superstep);
     Row<N> mine = filled<N>(values[i]);
-    note_best<{operation}, N>(team, row, superstep, mine, moves && i == 1);
+    note_best<{operation}, N>(group, row, superstep, mine, moves && i == 1);
     clear_best<{operation}, N>(row, superstep);
 }}
 """
@@ -103,20 +104,20 @@ def kernels(request):
     bounds = [BOUNDS.format(operation=operation) for operation in LESS]
     head = heading("matrices.cuh", "gather.cuh", lanes=request.param, block=BLOCK)
     made = Kernels("\n".join([head, REDUCED, *bounds]), headers(FOLDER), BLOCK)
-    made.lanes, made.teams = request.param, 32 // request.param
+    made.lanes, made.lane_groups = request.param, 32 // request.param
     return made
 
 
 def test_values_are_combined_over_the_groups_of_warps_and_blocks(kernels):
-    lanes, teams = kernels.lanes, kernels.teams
+    lanes, lane_groups = kernels.lanes, kernels.lane_groups
     values = np.random.default_rng(1).integers(-99, 99, 2 * BLOCK).astype(np.float32)
     _, of_warp, of_block = kernels("combined", 2, values, np.zeros_like(values), np.zeros_like(values))
-    warps = values.reshape(-1, 32)[:, : lanes * teams].reshape(-1, teams, lanes)
+    warps = values.reshape(-1, 32)[:, : lanes * lane_groups].reshape(-1, lane_groups, lanes)
     columns = np.arange(32) % lanes
     assert np.array_equal(of_warp.reshape(-1, 32), warps.sum(1)[:, columns])
     blocks = warps.reshape(2, -1, lanes).max(1)
     assert np.array_equal(of_block.reshape(2, -1, 32), np.broadcast_to(blocks[:, None, columns], (2, BLOCK // 32, 32)))
-    rows = np.random.default_rng(2).integers(-9, 9, (BLOCK // 32, teams, LENGTH)).astype(np.float32)
+    rows = np.random.default_rng(2).integers(-9, 9, (BLOCK // 32, lane_groups, LENGTH)).astype(np.float32)
     _, sums = kernels("across_warps", 1, rows, np.zeros(LENGTH, np.float32))
     assert np.array_equal(sums, rows[:, :2].sum((0, 1)))
 
@@ -146,7 +147,7 @@ def test_positions_of_bits_and_sizes_of_chunks(kernels):
 @pytest.mark.parametrize("operation", LESS)
 @pytest.mark.parametrize("known", [True, False])
 def test_vertices_that_have_reached_their_bounds_are_not_improvable(kernels, operation, known):
-    rng, count = np.random.default_rng(4), BLOCK // 32 * kernels.teams
+    rng, count = np.random.default_rng(4), BLOCK // 32 * kernels.lane_groups
     values, messages = rng.integers(-2, 3, (2, count, LENGTH)).astype(np.float32)
     sign = 1 if operation == "Min" else -1
     bound = np.array([0, 1, -1, -sign * np.inf, 0], np.float32)
@@ -191,9 +192,9 @@ def test_bounds_of_single_values(kernels, operation):
 @pytest.mark.parametrize("operation", LESS)
 @pytest.mark.parametrize("superstep", [0, 1, 2, 4])
 def test_the_best_of_what_moved_is_kept_for_the_next_superstep(kernels, operation, superstep):
-    lanes, teams, sign = kernels.lanes, kernels.teams, 1 if operation == "Min" else -1
+    lanes, lane_groups, sign = kernels.lanes, kernels.lane_groups, 1 if operation == "Min" else -1
     values = sign * np.random.default_rng(6).integers(1, 1 << 20, 2 * BLOCK).astype(np.float32)
-    groups = values.reshape(2, BLOCK // 32, 32)[:, :, : lanes * teams].reshape(2, -1, lanes)
+    groups = values.reshape(2, BLOCK // 32, 32)[:, :, : lanes * lane_groups].reshape(2, -1, lanes)
     best = groups.min((0, 1)) if operation == "Min" else groups.max((0, 1))
     kept = np.array([7, 8, 9], np.float32) * sign * (1 << 21)
     for moves in (True, False):

@@ -6,90 +6,90 @@ import numpy as np
 import pytest
 
 from harness.emulation.compiler import unavailable
-from tests.emulation.kernels import Kernels, headers_of_teams, heading
+from tests.emulation.kernels import Kernels, headers_of_lane_groups, heading
 
 pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
 
 BLOCK, ROWS = 64, 11
-SHAPES = [(1, 1), (5, 1), (32, 4)]  # lanes, width; (4, 2) is in test_teams.py
+SHAPES = [(1, 1), (5, 1), (32, 4)]  # lanes, width; (4, 2) is in test_lane_groups.py
 LENGTHS = {3: 4, 33: 36, 65: 65}  # strides by numbers of features
 SIZES = {5: 8, 9: 11}  # matrices have n + 2 rows of n; the strides of their rows
 TURNS = """
-    const Team team;
-    const int first = (blockIdx.x * BLOCK + threadIdx.x) / 32 * TEAMS + team.number;
-    if (team.idle()) return;
-    for (int v = first; v < {rows}; v += gridDim.x * (BLOCK / 32) * TEAMS)
+    const LaneGroup group;
+    const int first = (blockIdx.x * BLOCK + threadIdx.x) / 32 * LANE_GROUPS + group.number;
+    if (group.idle()) return;
+    for (int v = first; v < {rows}; v += gridDim.x * (BLOCK / 32) * LANE_GROUPS)
 """
 KERNEL = """
 extern "C" __global__ void rows_{n}(const float* source, float* copied, float* picked, float* found)
 {{{turns}    {{
-        const Row<{n}> row = load<{n}, {stride}>(team, source + v * {stride});
+        const Row<{n}> row = load<{n}, {stride}>(group, source + v * {stride});
         for (int i = 0; i < {n}; ++i) {{
-            const float value = pick(team, row, i);
-            if ((i + v) % LANES == team.member) picked[v * {stride} + i] = value;
+            const float value = pick(group, row, i);
+            if ((i + v) % LANES == group.member) picked[v * {stride} + i] = value;
         }}
-        const float values[] = {{total(team, row), smallest(team, row), largest(team, row), dot(team, row, row)}};
-        if (v % LANES == team.member) for (int i = 0; i < 4; ++i) found[4 * v + i] = values[i];
+        const float values[] = {{total(group, row), smallest(group, row), largest(group, row), dot(group, row, row)}};
+        if (v % LANES == group.member) for (int i = 0; i < 4; ++i) found[4 * v + i] = values[i];
         Row<{n}> changed = row;
-        place(team, changed, v % {n}, 7.0f);
-        store<{n}, {stride}>(team, copied + v * {stride}, changed);
+        place(group, changed, v % {n}, 7.0f);
+        store<{n}, {stride}>(group, copied + v * {stride}, changed);
     }}
 }}
 extern "C" __global__ void questions_{n}(const float* source, const bool* marks, bool* copied, bool* found)
 {{{turns}    {{
-        const Row<{n}> row = load<{n}, {stride}>(team, source + v * {stride});
-        const Row<{n}, bool> mark = load<{n}, {stride}>(team, marks + v * {stride});
-        store<{n}, {stride}>(team, copied + v * {stride}, mark);
+        const Row<{n}> row = load<{n}, {stride}>(group, source + v * {stride});
+        const Row<{n}, bool> mark = load<{n}, {stride}>(group, marks + v * {stride});
+        store<{n}, {stride}>(group, copied + v * {stride}, mark);
         const bool values[] = {{
-            any_feature(team, mark), all_features(team, mark), any(team, some(team, row)),
-            any(team, team.member == v % LANES), any(team, some(team, v % 3 ? 0.0f : 2.0f))}};
-        if (v % LANES == team.member) for (int i = 0; i < 5; ++i) found[5 * v + i] = values[i];
+            any_feature(group, mark), all_features(group, mark), any(group, some(group, row)),
+            any(group, group.member == v % LANES), any(group, some(group, v % 3 ? 0.0f : 2.0f))}};
+        if (v % LANES == group.member) for (int i = 0; i < 5; ++i) found[5 * v + i] = values[i];
     }}
 }}
 extern "C" __global__ void norms_{n}(const float* source, float* one, float* two, float* soft)
 {{{turns}    {{
-        const Row<{n}> row = load<{n}, {stride}>(team, source + v * {stride});
-        store<{n}, {stride}>(team, one + v * {stride}, normalized_l1(team, row));
-        store<{n}, {stride}>(team, two + v * {stride}, normalized_l2(team, row));
-        store<{n}, {stride}>(team, soft + v * {stride}, normalized_softmax(team, row));
+        const Row<{n}> row = load<{n}, {stride}>(group, source + v * {stride});
+        store<{n}, {stride}>(group, one + v * {stride}, normalized_l1(group, row));
+        store<{n}, {stride}>(group, two + v * {stride}, normalized_l2(group, row));
+        store<{n}, {stride}>(group, soft + v * {stride}, normalized_softmax(group, row));
     }}
 }}
 extern "C" __global__ void reduced_{n}(const float* source, float* sums, float* least, float* most, float* scalar)
 {{{turns}    {{
-        const Row<{n}> row = load<{n}, {stride}>(team, source + v * {stride});
+        const Row<{n}> row = load<{n}, {stride}>(group, source + v * {stride});
         const int to = v % 2;
-        reduce_into<Add, {stride}>(team, sums + to * {stride}, row);
-        reduce_into<Min, {stride}>(team, least + to * {stride}, row);
-        reduce_into<Max, {stride}>(team, most + to * {stride}, row);
-        reduce_into<Add>(team, scalar, float(v));
-        reduce_into<Min>(team, scalar + 1, float(v));
-        reduce_into<Max>(team, scalar + 2, -float(v));
+        reduce_into<Add, {stride}>(group, sums + to * {stride}, row);
+        reduce_into<Min, {stride}>(group, least + to * {stride}, row);
+        reduce_into<Max, {stride}>(group, most + to * {stride}, row);
+        reduce_into<Add>(group, scalar, float(v));
+        reduce_into<Min>(group, scalar + 1, float(v));
+        reduce_into<Max>(group, scalar + 2, -float(v));
     }}
 }}
 """
 PRODUCTS = """
 template <int M, int N, int STRIDE, class A, class B, class C>
 __device__ inline void products(
-    const Team& team, const A& a, const B& b, C& c, const float* x, float* rows, float* found)
+    const LaneGroup& group, const A& a, const B& b, C& c, const float* x, float* rows, float* found)
 {
-    const Row<M> left = load<M, STRIDE>(team, x);
-    const Row<N> right = load<N, STRIDE>(team, x);
-    store<N, STRIDE>(team, rows, times(team, left, a));
-    store<N, STRIDE>(team, rows + STRIDE, max_times(team, left, a));
-    store<M, STRIDE>(team, rows + 2 * STRIDE, times(team, a, right));
-    multiply(team, a, b, c);
-    for (int i = 0; i < M; ++i) store<M, STRIDE>(team, rows + (3 + i) * STRIDE, c.whole(team, i));
-    const float values[] = {total_of(team, a), reduced_of<Min>(team, a), reduced_of<Max>(team, a)};
-    if (team.member == LANES - 1) for (int i = 0; i < 3; ++i) found[i] = values[i];
+    const Row<M> left = load<M, STRIDE>(group, x);
+    const Row<N> right = load<N, STRIDE>(group, x);
+    store<N, STRIDE>(group, rows, times(group, left, a));
+    store<N, STRIDE>(group, rows + STRIDE, max_times(group, left, a));
+    store<M, STRIDE>(group, rows + 2 * STRIDE, times(group, a, right));
+    multiply(group, a, b, c);
+    for (int i = 0; i < M; ++i) store<M, STRIDE>(group, rows + (3 + i) * STRIDE, c.whole(group, i));
+    const float values[] = {total_of(group, a), reduced_of<Min>(group, a), reduced_of<Max>(group, a)};
+    if (group.member == LANES - 1) for (int i = 0; i < 3; ++i) found[i] = values[i];
 }
 template <int HEIGHT, int N, int STRIDE, class Any>
-__device__ inline void fill(const Team& team, Any& matrix, const float* source)
+__device__ inline void fill(const LaneGroup& group, Any& matrix, const float* source)
 {
     for (int i = 0; i < HEIGHT; ++i) {
-        const Row<N> row = load<N, STRIDE>(team, source + i * STRIDE);
-        FEATURES(slot, N) if (team.holds(slot, N)) matrix(team, i, slot) = row[slot];
+        const Row<N> row = load<N, STRIDE>(group, source + i * STRIDE);
+        FEATURES(slot, N) if (group.holds(slot, N)) matrix(group, i, slot) = row[slot];
     }
-    team.sync();
+    group.sync();
 }
 """
 MATRICES = """
@@ -97,41 +97,41 @@ extern "C" __global__ void products_{n}(const float* a, const float* b, const fl
 {{
     constexpr int M = {n} + 2, N = {n}, STRIDE = {stride}, SIZE = M * STRIDE, RESULTS = (3 + M) * STRIDE;
     extern __shared__ float room[];
-    float* const own = room + 3 * (threadIdx.x / 32 * TEAMS + threadIdx.x % 32 / LANES) * SIZE;{turns}    {{
+    float* const own = room + 3 * (threadIdx.x / 32 * LANE_GROUPS + threadIdx.x % 32 / LANES) * SIZE;{turns}    {{
         float* const into = rows + v * 3 * RESULTS;
         Matrix<M, N> one;
         Matrix<N, M> other;
         Matrix<M, M> result;
-        fill<M, N, STRIDE>(team, one, a + v * SIZE);
-        fill<N, M, STRIDE>(team, other, b + v * SIZE);
-        products<M, N, STRIDE>(team, one, other, result, x + v * STRIDE, into, found + v * 9);
+        fill<M, N, STRIDE>(group, one, a + v * SIZE);
+        fill<N, M, STRIDE>(group, other, b + v * SIZE);
+        products<M, N, STRIDE>(group, one, other, result, x + v * STRIDE, into, found + v * 9);
         Tile<M, N, STRIDE> left{{own}};
         Tile<N, M, STRIDE> right{{own + SIZE}};
         Tile<M, M, STRIDE> product{{own + 2 * SIZE}};
-        fill<M, N, STRIDE>(team, left, a + v * SIZE);
-        fill<N, M, STRIDE>(team, right, b + v * SIZE);
-        products<M, N, STRIDE>(team, left, right, product, x + v * STRIDE, into + RESULTS, found + v * 9 + 3);
+        fill<M, N, STRIDE>(group, left, a + v * SIZE);
+        fill<N, M, STRIDE>(group, right, b + v * SIZE);
+        products<M, N, STRIDE>(group, left, right, product, x + v * STRIDE, into + RESULTS, found + v * 9 + 3);
         const Tile<M, N, STRIDE, const float> stored{{a + v * SIZE}};
-        transpose(team, stored, right);  // a times its own transpose
-        products<M, N, STRIDE>(team, stored, right, product, x + v * STRIDE, into + 2 * RESULTS, found + v * 9 + 6);
-        team.sync();
+        transpose(group, stored, right);  // a times its own transpose
+        products<M, N, STRIDE>(group, stored, right, product, x + v * STRIDE, into + 2 * RESULTS, found + v * 9 + 6);
+        group.sync();
     }}
 }}
 extern "C" __global__ void solved_{n}(const float* spd, const float* any, const float* b, float* x, float* inverses)
 {{
     constexpr int N = {n}, STRIDE = {stride}, SIZE = N * STRIDE;
     extern __shared__ float room[];
-    Tile<N, N, STRIDE> tile{{room + (threadIdx.x / 32 * TEAMS + threadIdx.x % 32 / LANES) * SIZE}};{turns}    {{
-        const Row<N> right = load<N, STRIDE>(team, b + v * STRIDE);
+    Tile<N, N, STRIDE> tile{{room + (threadIdx.x / 32 * LANE_GROUPS + threadIdx.x % 32 / LANES) * SIZE}};{turns}    {{
+        const Row<N> right = load<N, STRIDE>(group, b + v * STRIDE);
         Matrix<N, N> matrix;
-        fill<N, N, STRIDE>(team, matrix, spd + v * SIZE);
-        store<N, STRIDE>(team, x + 2 * v * STRIDE, solve_spd(team, matrix, right));
-        fill<N, N, STRIDE>(team, tile, spd + v * SIZE);
-        store<N, STRIDE>(team, x + (2 * v + 1) * STRIDE, solve_spd(team, tile, right));
-        fill<N, N, STRIDE>(team, tile, any + v * SIZE);
-        invert(team, tile);
-        reduce_into<Add, STRIDE>(team, inverses + v * SIZE, tile, 0);
-        team.sync();
+        fill<N, N, STRIDE>(group, matrix, spd + v * SIZE);
+        store<N, STRIDE>(group, x + 2 * v * STRIDE, solve_spd(group, matrix, right));
+        fill<N, N, STRIDE>(group, tile, spd + v * SIZE);
+        store<N, STRIDE>(group, x + (2 * v + 1) * STRIDE, solve_spd(group, tile, right));
+        fill<N, N, STRIDE>(group, tile, any + v * SIZE);
+        invert(group, tile);
+        reduce_into<Add, STRIDE>(group, inverses + v * SIZE, tile, 0);
+        group.sync();
     }}
 }}
 """
@@ -144,7 +144,7 @@ def kernels(request):
     rows = [KERNEL.format(n=n, stride=stride, turns=turns) for n, stride in LENGTHS.items()]
     matrices = [MATRICES.format(n=n, stride=stride, turns=turns) for n, stride in SIZES.items()]
     head = heading("matrices.cuh", lanes=lanes, width=width, block=BLOCK)
-    return Kernels("\n".join([head, *rows, PRODUCTS, *matrices]), headers_of_teams(), BLOCK)
+    return Kernels("\n".join([head, *rows, PRODUCTS, *matrices]), headers_of_lane_groups(), BLOCK)
 
 
 def drawn(n, stride, kind=np.float32, rows=ROWS):

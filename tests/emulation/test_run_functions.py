@@ -9,7 +9,7 @@ from harness.emulation.compiler import unavailable
 from harness.lowering.cuda.executor import PAST_FIELDS
 from harness.lowering.cuda.movement import BLOCKS, ROWS
 from harness.lowering.cuda.run_state import RUN_FIELDS
-from tests.emulation.kernels import Kernels, headers_of_teams, heading
+from tests.emulation.kernels import Kernels, headers_of_lane_groups, heading
 
 pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
 
@@ -17,12 +17,12 @@ BLOCK, GROUPS = 128, 2
 SOURCE = (
     heading("threads.cuh", "movement.cuh", block=BLOCK)
     + """
-extern "C" __global__ void indices(unsigned* thread, unsigned* all, unsigned long long* pieces)
+extern "C" __global__ void indices(unsigned* thread, unsigned* all, unsigned long long* ranges)
 {
     const unsigned i = blockIdx.x * BLOCK + threadIdx.x;
     thread[i] = thread_of_grid();
     all[i] = threads_of_grid();
-    pieces[i] = thread_of_pieces(3);
+    ranges[i] = first_in_block_range(3);
 }
 extern "C" __global__ void sums(const float* values, float* of_warp, float* of_block)
 {
@@ -90,17 +90,17 @@ extern "C" __global__ void within_{norm}(const float* found, int width, float to
 
 @pytest.fixture(scope="module")
 def kernels():
-    return Kernels(SOURCE, headers_of_teams(), BLOCK)
+    return Kernels(SOURCE, headers_of_lane_groups(), BLOCK)
 
 
 def test_indices_of_threads_in_the_grid(kernels):
     number = np.arange(3 * BLOCK)
-    thread, all_threads, pieces = kernels(
+    thread, all_threads, ranges = kernels(
         "indices", 3, *(np.zeros(3 * BLOCK, kind) for kind in (np.uint32, np.uint32, np.uint64))
     )
     assert np.array_equal(thread, number)
     assert set(all_threads) == {3 * BLOCK}
-    assert np.array_equal(pieces, number // BLOCK * 3 * BLOCK + number % BLOCK)
+    assert np.array_equal(ranges, number // BLOCK * 3 * BLOCK + number % BLOCK)
 
 
 @pytest.mark.parametrize("blocks", [1, 3])

@@ -108,7 +108,7 @@ def of_cuda(plan: CudaPlan) -> Iterator[str]:
     """Return the lines of a plan on a CUDA device."""
     yield f"options: {brief(options_of(plan.schedule))}"
     yield f"bytes: {plan.bytes_needed:,}, of the host {plan.host_bytes:,}; edges {plan.place.value} {plan.advice}"
-    yield f"teams: {brief(plan.team)}; {plan.threads} threads; {plan.direction}; {plan.adds_per_visit} additions"
+    yield f"teams: {brief(plan.lane_group)}; {plan.threads} threads; {plan.direction}; {plan.adds_per_visit} additions"
     yield f"windows: {brief(plan.windows)}; prefix: {brief(plan.prefix)}; {plan.edge_bytes} bytes of an edge"
     yield f"thresholds: {brief(plan.thresholds)}; sides: {plan.sides}; {brief(plan.accumulators)}"
     yield f"extension: {brief(plan.extension)}; {plan.extension.explanation}"
