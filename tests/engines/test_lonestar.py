@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engines.lonestar import cpu_blocks, cpu_locks, cpu_plan, onyx_engines
 from engines.lonestar.counts import lost_share
 from engines.lonestar.cpu_engine import LonestarCpuEngine
-from engines.lonestar.orders import batches_of, equal_blocks, matching_of_edges
+from engines.lonestar.orders import ROWS_IN_TURN, alternating, batches_of, equal_blocks, matching_of_edges
 from engines.lonestar.schedule import BATCHED, LOCKED, LonestarSchedule
 from engines.lonestar.stamps import serial_order
 from harness.algorithms.sgd_mf import SGDMatrixFactorisation
@@ -373,6 +373,21 @@ def test_grid_has_a_stratum_for_each_shift_and_blocks_of_equal_edges():
     assert found.sizes.max() < 2 * graph.num_edges / 4
     per_row = np.bincount(equal_blocks(graph.csr.row_of_edge.astype(np.int64), 120, 4)[graph.csr.row_of_edge])
     assert per_row.max() < 1.2 * graph.num_edges / 4
+
+
+def test_rows_of_a_block_are_taken_in_turn():
+    graph, rng = ratings(), np.random.default_rng(3)
+    rows, block = graph.csr.row_of_edge.astype(np.int64), rng.integers(0, 4, graph.num_edges)
+    block[rows % 7 == 3] = 2  # rows with all edges in one block
+    expected = []
+    for own in range(4):
+        present = np.unique(rows[block == own])
+        for first in range(0, len(present), ROWS_IN_TURN):
+            queues = [list(np.flatnonzero((rows == row) & (block == own))) for row in present[first:][:ROWS_IN_TURN]]
+            while any(queues):
+                expected += [queue.pop(0) for queue in queues if queue]
+    assert alternating(rows, block, 4).tolist() == expected
+    assert alternating(rows[:0], block[:0], 4).tolist() == []
 
 
 def test_meaningless_options_are_refused():

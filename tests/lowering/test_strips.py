@@ -11,7 +11,8 @@ from harness.contract import Device, Phases
 from harness.graph.generators import random_ratings
 from harness.language import Inputs, K, dot, largest, maximum, mean, normalize, sqrt, total, where
 from harness.language.reference import ReferenceRun
-from harness.lowering.cpu.strips import WHOLE, Strips, strips_of
+from harness.lowering.cpu import strips as strips_module
+from harness.lowering.cpu.strips import AVX2_LANES, AVX512_LANES, WHOLE, Strips, strips_of, updated_lanes
 from tests.language.programs import program_of
 
 
@@ -61,9 +62,12 @@ def stepped(update):
     return program_of(build)
 
 
-@pytest.mark.parametrize("features", [WHOLE, WHOLE + 1, 100])
+@pytest.mark.parametrize(
+    ("features", "lanes"), [(WHOLE, AVX2_LANES), (WHOLE + 1, AVX512_LANES), (100, AVX2_LANES), (100, AVX512_LANES)]
+)
 @pytest.mark.parametrize("update", [chained, extremes, normalised])
-def test_values_are_those_of_float64(update, features):
+def test_values_are_those_of_float64(update, features, lanes, monkeypatch):
+    monkeypatch.setattr(strips_module, "updated_lanes", lambda: lanes)
     program, graph = stepped(update), random_ratings(users=30, items=20, num_ratings=200, seed=2)
     engine = LonestarCpuEngine(LonestarSchedule(order="levels", shuffle=False))
     engine.prepare(program, graph, features, Device(threads=1), Phases())
@@ -78,6 +82,7 @@ def test_values_are_those_of_float64(update, features):
         np.testing.assert_allclose(engine.values(name), exact.values(name), rtol=2e-5, atol=2e-6)
     in_strips = features > WHOLE and update is not normalised
     assert ("for strip" in engine.explain()) == in_strips
+    assert (f"_load{lanes}(vertex_x" in engine.explain()) == in_strips
     assert ("not updated in strips, which have no normalize" in engine.explain()) == (
         features > WHOLE and update is normalised
     )
@@ -104,3 +109,9 @@ def test_there_is_a_pass_for_each_reduction_that_waits_for_another(update, passe
     assert shown.count("for strip") == passes
     assert (f"not updated in strips, which have no {missing}" in shown) == bool(missing)
     assert ("not updated in strips" in shown) == bool(missing)
+
+
+@pytest.mark.parametrize(("features", "lanes"), [("+avx2,+avx512f,+avx512vl", 16), ("+avx2,-avx512vl", 8)])
+def test_a_strip_that_is_written_has_the_lanes_of_a_register(features, lanes, monkeypatch):
+    monkeypatch.setenv("NUMBA_CPU_FEATURES", features)
+    assert updated_lanes() == lanes

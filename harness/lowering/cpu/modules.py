@@ -48,11 +48,16 @@ def toolchain_fingerprint() -> str:
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    processor = os.environ.get("NUMBA_CPU_NAME") or llvmlite.binding.get_host_cpu_name()
-    features = os.environ.get("NUMBA_CPU_FEATURES") or llvmlite.binding.get_host_cpu_features().flatten()
     versions = (numba.__version__, llvmlite.__version__, platform.python_version(), sys.implementation.cache_tag)
-    digest.update("\0".join((*versions, platform.machine(), processor, features)).encode())
+    digest.update("\0".join((*versions, platform.machine(), *processor())).encode())
     return digest.hexdigest()
+
+
+def processor() -> tuple[str, str]:
+    """Return the processor that Numba compiles for: LLVM's name, and its features as "+avx2,-avx512f,..."."""
+    name = os.environ.get("NUMBA_CPU_NAME") or llvmlite.binding.get_host_cpu_name()
+    features = os.environ.get("NUMBA_CPU_FEATURES") or llvmlite.binding.get_host_cpu_features().flatten()
+    return name, features
 
 
 def write_once(path: Path, text: str) -> None:
