@@ -128,13 +128,15 @@ class LockedPass:
     """A step under an online schedule. ``first``: of the edge-locked passes; None: there are none.
 
     ``node_locked``: a pass over columns comes first, and passes over columns follow if there are no others. ``hubs``:
-    the columns, which then have passes until all of their edges are done; None: all.
+    the columns, which then have passes until all of their edges are done; None: all. ``hand_over``: one thread takes
+    all edges that are left once a pass runs few.
     """
 
     name: str
     node_locked: bool
     first: FirstList | None
     hubs: HubColumns | None = None
+    hand_over: bool = True
 
     def bound(self, run: Run) -> Step:
         """Return the step that runs passes until no edge is left."""
@@ -200,7 +202,7 @@ class Passes:
             kept = [waiting[first : first + left[part]] for part, first in enumerate(bounds[:-1])]
             again = np.concatenate(kept)
             self._check_progress(count, len(again))
-            starving = count - len(again) < LEAST_SHARE * count
+            starving = self.plan.hand_over and count - len(again) < LEAST_SHARE * count
             if self.passes % SHUFFLED_AFTER == 0:
                 random.shuffle(again)
             waiting[: len(again)], count = again, len(again)
@@ -234,7 +236,7 @@ def plan_locked(draft: PlanDraft, stage: EdgeStep, schedule: LonestarSchedule) -
         draft.table(Rows(incoming=False))
         draft.array("waiting", Holds.WORK, "", "int64", facts.num_edges)
         draft.kernels.append(_edge_kernel(draft, stage))
-    draft.passes.append(LockedPass(stage.name, node_locked, first, hubs))
+    draft.passes.append(LockedPass(stage.name, node_locked, first, hubs, bool(schedule.hand_over)))
 
 
 def _edge_kernel(draft: PlanDraft, stage: EdgeStep) -> Kernel:

@@ -9,6 +9,7 @@ import numpy as np
 
 from engines.lonestar.cpu_locks import HubColumns
 from engines.lonestar.cuda_tables import CudaBatches, CudaHubs
+from engines.lonestar.hand_over import MOST_UNITS, by_hub, starving
 from harness.api import EdgeStep, EngineFailure, Superstep
 from harness.api.cuda import CudaExecutor, CudaKernel, blocks_of_multiprocessor
 
@@ -24,7 +25,13 @@ if TYPE_CHECKING:
 # Passes of one launch with barriers of the grid; a launch alone takes about as long as four of these barriers.
 MOST_PASSES = 64
 PASSES = 3  # of the counts of ``sizes``: passes over edges that have run
-KERNELS = {"hybrid": 3, "owner": 3}  # of a step; others have one
+KERNELS = {"el": ("edges",), "hybrid": ("nodes", "remaining", "edges"), "owner": ("nodes", "remaining", "edges")}
+
+
+def kernels_of(schedule: LonestarSchedule) -> tuple[str, ...]:
+    """Return what the kernels of a step run, in the order of the plan; *all*: the only one."""
+    found = KERNELS.get(schedule.order, ("all",))
+    return (*found, "owned") if schedule.hand_over else found
 
 
 class LonestarExecutor(CudaExecutor):
@@ -40,11 +47,8 @@ class LonestarExecutor(CudaExecutor):
         self.steps = [stage for stage in plan.program.stages if isinstance(stage, EdgeStep)]
         self.passes: dict[str, int] = {}
         self.checks_locks = False
-        of_each = KERNELS.get(self.schedule.order, 1)
-        kernels = [launch.kernel for launch in plan.launches]
-        self.kernels = {
-            step.name: kernels[number * of_each : (number + 1) * of_each] for number, step in enumerate(self.steps)
-        }
+        names, kernels = kernels_of(self.schedule), iter([launch.kernel for launch in plan.launches])
+        self.kernels = {step.name: {name: next(kernels) for name in names} for step in self.steps}
 
     # running ----------------------------------------------------------------------------------------------------------
     def _supersteps(self, run: CudaRun, first: int, wanted: int) -> None:
@@ -92,7 +96,7 @@ class LonestarExecutor(CudaExecutor):
     @property
     def _of_edges(self) -> set[str]:
         """The kernels whose range is one of edges."""
-        return {kernels[1].name for kernels in self.kernels.values() if len(kernels) > 1}
+        return {kernels["remaining"].name for kernels in self.kernels.values() if "remaining" in kernels}
 
     def _resident(self, kernel: CudaKernel) -> int:
         """Return the blocks of a kernel that the device runs at once."""
@@ -110,9 +114,9 @@ class LonestarExecutor(CudaExecutor):
         return max(1, min(-(-lane_groups // self._lane_groups), 4 * self._resident(kernel)))
 
     # batches ----------------------------------------------------------------------------------------------------------
-    def _batches(self, name: str, kernels: list[CudaKernel]) -> None:
+    def _batches(self, name: str, kernels: Mapping[str, CudaKernel]) -> None:
         """Run all batches: large ones in a launch each, adjacent small ones in one launch with barriers."""
-        (kernel,) = kernels
+        kernel = kernels["all"]
         units = np.diff(self.store.table(CudaBatches(self.schedule)).batches.batches)
         for first, last, blocks in launches_of(units, self._lane_groups, self._resident(kernel), self.schedule.barrier):
             self._launch(kernel, first, last, blocks, together=last - first > 1 and blocks > 1)
@@ -123,11 +127,11 @@ class LonestarExecutor(CudaExecutor):
         """Wait for the device; return the count of edges of a pass (in_place.cuh)."""
         return int(self.arrays["sizes"].get()[at % 3])
 
-    def _locked(self, name: str, kernels: list[CudaKernel]) -> None:
+    def _locked(self, name: str, kernels: Mapping[str, CudaKernel]) -> None:
         arrays, edges, self.passes[name] = self.arrays, self.plan.facts.num_edges, 0
         if self.schedule.order != "el":
             arrays["done"].fill(False)
-            self._node_passes(name, kernels[0])
+            self._node_passes(name, kernels["all" if self.schedule.order == "nl" else "nodes"])
         if self.schedule.order == "nl":
             return
         arrays["sizes"].fill(0)
@@ -135,8 +139,8 @@ class LonestarExecutor(CudaExecutor):
             arrays["list_0"][:edges] = arrays["first_list"][:edges]
             arrays["sizes"][0] = edges
         else:
-            self._launch(kernels[1], 0, edges, self._blocks(kernels[1], edges))
-        self._edge_passes(name, kernels[-1])
+            self._launch(kernels["remaining"], 0, edges, self._blocks(kernels["remaining"], edges))
+        self._edge_passes(name, kernels)
         self._check_locks(name)
 
     def _node_passes(self, name: str, kernel: CudaKernel) -> None:
@@ -158,9 +162,12 @@ class LonestarExecutor(CudaExecutor):
             left = self._progress(name, left, self._left(0))
         self._check_locks(name)
 
-    def _edge_passes(self, name: str, kernel: CudaKernel) -> None:
-        """Run passes over lists of edges until none is left; short lists in launches of several passes."""
-        number, left = 0, self._left(0)
+    def _edge_passes(self, name: str, kernels: Mapping[str, CudaKernel]) -> None:
+        """Run passes over lists of edges until none is left; short lists in launches of several passes.
+
+        If a pass runs few of its edges, those that are left are handed over to lane groups that own hubs.
+        """
+        kernel, number, ran, left = kernels["edges"], 0, 0, self._left(0)
         resident = self._resident(kernel)
         while left:
             short = left <= 4 * resident * self._lane_groups and self.schedule.barrier != "launch"
@@ -168,9 +175,27 @@ class LonestarExecutor(CudaExecutor):
             blocks = min(resident, self._blocks(kernel, left)) if several else self._blocks(kernel, left)
             passes = MOST_PASSES if several else 1
             self._launch(kernel, number, number + passes, blocks, together=several and blocks > 1)
-            number += passes
-            left = self._progress(name, left, self._left(number))
-        self.passes[name] += int(self.arrays["sizes"].get()[PASSES])
+            sizes = self.arrays["sizes"].get()
+            done, ran = int(sizes[PASSES]) - ran, int(sizes[PASSES])
+            number += done
+            before, left = left, self._progress(name, left, int(sizes[number % 3]))
+            starved = done < passes if several else starving(before, left)
+            if self.schedule.hand_over and left and starved:
+                self._hand_over(kernels["owned"], number, left, ran)
+                number, ran = 1, ran + 1
+                left = self._progress(name, left, self._left(number))
+        self.passes[name] += ran
+
+    def _hand_over(self, kernel: CudaKernel, number: int, left: int, ran: int) -> None:
+        """Run the edges of pass ``number`` by hubs, as pass 0. ``ran``: the passes before it in this superstep."""
+        csc, arrays = self.store.graph.csc, self.arrays
+        listed = arrays[f"list_{number % 2}"][:left].get()
+        order, bounds = by_hub(csc.neighbours[listed], csc.row_of_edge[listed], MOST_UNITS)
+        arrays["list_0"][:left].set(listed[order])
+        arrays["owned"][: len(bounds)].set(bounds.astype(listed.dtype))
+        arrays["sizes"][:4].set(np.array([left, 0, 0, ran], np.uint64))
+        units = len(bounds) - 1
+        self._launch(kernel, 0, units, min(units, self._resident(kernel)))
 
     def _progress(self, name: str, before: int, left: int) -> int:
         if left >= before:
@@ -183,8 +208,8 @@ class LonestarExecutor(CudaExecutor):
             raise EngineFailure(f"{held} locks are held after all edges of {name}")
 
     # blocks, and no locks ---------------------------------------------------------------------------------------------
-    def _wave(self, name: str, kernels: list[CudaKernel]) -> None:
-        (kernel,) = kernels
+    def _wave(self, name: str, kernels: Mapping[str, CudaKernel]) -> None:
+        kernel = kernels["all"]
         rows = self.schedule.blocks or 1
         left, self.passes[name] = 2 * rows * rows + 1, 0
         self.arrays["done_blocks"].fill(False)
@@ -196,8 +221,8 @@ class LonestarExecutor(CudaExecutor):
             left = self._progress(name, left, self._left(0))
         self._check_locks(name)
 
-    def _lossy(self, name: str, kernels: list[CudaKernel]) -> None:
-        (kernel,) = kernels
+    def _lossy(self, name: str, kernels: Mapping[str, CudaKernel]) -> None:
+        kernel = kernels["all"]
         workers = self.schedule.workers or 1
         blocks = min(workers, self._resident(kernel))
         self._launch(kernel, min(workers, blocks * self._lane_groups), 0, blocks)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from engines.lonestar import cuda_templates as templates
+from engines.lonestar import hand_over
 from engines.lonestar.choice import unfit
 from engines.lonestar.cpu_locks import FirstList, HubColumns
 from engines.lonestar.cuda_tables import CudaBatches, CudaFirstList, CudaHubs, CudaWave, edges_of_degrees
@@ -144,11 +145,24 @@ class StepPlanner:
     def _edges(self, step: EdgeStep) -> None:
         lists: Signature = [("list_0", "places"), ("list_1", "places")]
         signature = [*FIRST, ("arrivals", "sizes"), *lists, *LOCKED, *ENDS]
-        builder = self._builder(f"{step.name}_edges", templates.EDGE_LOCKED, signature)
+        template = templates.EDGE_LOCKED.format(
+            hand_over=str(bool(self.schedule.hand_over)).lower(), share=hand_over.LEAST_SHARE, least=hand_over.LEAST,
+            turn=hand_over.TURN,
+        )  # fmt: skip
+        builder = self._builder(f"{step.name}_edges", template, signature)
         updating(builder, step, "edge")
         self._locks(self.setting.facts.num_vertices)
         self._first_list()
         self.draft.own(*(work(name, self.edges, self.position) for name, _ in lists))
+        self._finish(builder)
+        if self.schedule.hand_over:
+            self._owned(step, lists)
+
+    def _owned(self, step: EdgeStep, lists: Signature) -> None:
+        signature = [*FIRST, ("owned", "offsets"), *lists, *LOCKED, *ENDS]
+        builder = self._builder(f"{step.name}_owned", templates.OWNED, signature)
+        updating(builder, step, "edge")
+        self.draft.own(work("owned", min(self.edges, hand_over.MOST_UNITS) + 1, self.position))
         self._finish(builder)
 
     def _nodes(self, step: EdgeStep) -> None:

@@ -27,28 +27,55 @@ IN_UNITS = """const EdgeId after = units[i + 1];
                 @edge
                 group.sync();
             }"""
-# Passes `first` to `last - 1` over the edges that are left; those that cannot lock both ends are left to the next.
+# Passes `first` to `last - 1` over the edges that are left; those that cannot lock both ends are left to the next. They
+# end early if one of them runs so few of its edges that the rest is to be handed over to lane groups that own hubs.
 EDGE_LOCKED = """
     @kernel
     GlobalBarrier barrier(arrivals);
     const bool stamping = taking[0] != 0;
-    for (Id pass = first; pass < last; ++pass) {
+    EdgeId before = 0;
+    for (Id pass = first; pass < last; ++pass) {{
+        if ({hand_over} && pass > first && starving<{share}, {least}>(before, edges_left(sizes, pass))) break;
         const EdgeId count = edges_of_pass(sizes, pass);
         if (count == 0) break;
+        before = count;
+        const Turn turn(pass / {turn}, count);
         const EdgeId* const listed = pass & 1 ? list_1 : list_0;
         EdgeId* const later = pass & 1 ? list_0 : list_1;
-        if (!group.idle()) for (EdgeId i = group_of_grid(group); i < count; i += groups_of_grid()) {
-            const EdgeId e = listed[i];
+        if (!group.idle()) for (EdgeId i = group_of_grid(group); i < turn.places; i += groups_of_grid()) {{
+            const EdgeId place = turn.place(i);
+            if (place >= count) continue;
+            const EdgeId e = listed[place];
+            const Id u = in_neighbours[e], v = in_rows[e];
+            if (try_both(group, locks, u, v)) {{
+                @edge
+                stamp(group, stamping, stamps, counters, e, u, v);
+                unlock_both(group, locks, u, v);
+            }} else if (group.leads()) {{
+                later[atomicAdd(size_of(sizes, pass + 1), Number(1))] = e;
+            }}
+        }}
+        if (pass + 1 < last) wait_for_all(barrier);
+    }}
+"""
+# One pass over units `first` to `last - 1` of the edges of list_0; a lane group runs the edges of a hub one after another.
+OWNED = """
+    @kernel
+    const bool stamping = taking[0] != 0;
+    edges_of_pass(sizes, 0);
+    if (!group.idle()) for (Id unit = first + group_across_blocks(group); unit < last; unit += groups_of_grid()) {
+        const EdgeId end = owned[unit + 1];
+        for (EdgeId i = owned[unit]; i < end; ++i) {
+            const EdgeId e = list_0[i];
             const Id u = in_neighbours[e], v = in_rows[e];
             if (try_both(group, locks, u, v)) {
                 @edge
                 stamp(group, stamping, stamps, counters, e, u, v);
                 unlock_both(group, locks, u, v);
             } else if (group.leads()) {
-                later[atomicAdd(size_of(sizes, pass + 1), Number(1))] = e;
+                list_1[atomicAdd(size_of(sizes, 1), Number(1))] = e;
             }
         }
-        if (pass + 1 < last) wait_for_all(barrier);
     }
 """
 # One pass over columns; a lane group keeps a column's values in registers while it runs the column's edges.

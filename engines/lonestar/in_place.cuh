@@ -147,12 +147,33 @@ struct Counted {
 // Three counts of edges: of this pass, of the next, and the one of the last, which is set to zero. Then the number of
 // passes that have run.
 __device__ inline Number* size_of(Number* sizes, Id pass) { return sizes + pass % 3; }
+__device__ inline EdgeId edges_left(Number* sizes, Id pass)
+{
+    return EdgeId(*const_cast<volatile Number*>(size_of(sizes, pass)));
+}
 __device__ inline EdgeId edges_of_pass(Number* sizes, Id pass)
 {
-    const Number count = *const_cast<volatile Number*>(size_of(sizes, pass));
+    const EdgeId count = edges_left(sizes, pass);
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         *size_of(sizes, pass + 2) = 0;
         if (count) ++sizes[3];
     }
-    return EdgeId(count);
+    return count;
 }
+// A pass that had `before` edges ran less than one of SHARE of them, and at least LEAST are left.
+template <int SHARE, int LEAST> __device__ inline bool starving(EdgeId before, EdgeId left)
+{
+    return left >= LEAST && before - left < before / SHARE;
+}
+
+// The order in which a pass reads its list of `count` edges: with a stride that differs from turn to turn, so that edges
+// that met are tried at other times. Places from `count` on have no edge.
+struct Turn {
+    EdgeId stride, rows, places;
+
+    __device__ Turn(Id turn, EdgeId count)
+        : stride(1 + turn % 16 * 37), rows((count + stride - 1) / stride), places(rows * stride)
+    {
+    }
+    __device__ EdgeId place(EdgeId i) const { return stride == 1 ? i : i % stride * rows + i / stride; }
+};

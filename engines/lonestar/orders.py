@@ -15,6 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from engines.lonestar.schedule import LonestarSchedule
+from engines.lonestar.sorted_edges import alternating, bounds_of, sorted_by
 from harness.api import Graph, GraphFacts
 from harness.api.cpu import Table, levels
 
@@ -76,7 +77,7 @@ def batches_of(graph: Graph, schedule: LonestarSchedule) -> Batches:
 
 def by_column(columns: Array) -> Array:
     """Return the edges sorted by column, each column's in the order of the CSR."""
-    return _sorted(columns)
+    return sorted_by(columns)
 
 
 def repetition(rows: Array, columns: Array) -> Array:
@@ -92,25 +93,13 @@ def repetition(rows: Array, columns: Array) -> Array:
 
 def by_key(key: Array, before: Array | None = None) -> Batches:
     """Return a batch for each value of ``key``, ascending; for each value of ``before`` and ``key``, if given."""
-    edges = _sorted(key)
+    edges = sorted_by(key)
     if before is not None:
-        edges = edges[_sorted(before[edges])]
+        edges = edges[sorted_by(before[edges])]
     new = np.diff(key[edges]) != 0
     if before is not None:
         new |= np.diff(before[edges]) != 0
-    return Batches(edges, _bounds(new, len(edges)))
-
-
-def _sorted(key: Array) -> Array:
-    """Return the edges by their keys, any integers, stable, int64[E]."""
-    least = int(key.min(initial=0))
-    return np.asarray(_grouped(key - least, int(key.max(initial=0)) - least + 1))
-
-
-def _bounds(new: Array, count: int) -> Array:
-    """Return the bounds of runs; ``new[i]``: element i + 1 begins a run."""
-    starts = np.flatnonzero(new) + 1
-    return np.concatenate([[0], starts, [count] if count else []]).astype(np.int64)
+    return Batches(edges, bounds_of(new, len(edges)))
 
 
 def block_diagonals(rows: Array, columns: Array, block_rows: int, block_columns: int) -> Batches:
@@ -120,11 +109,11 @@ def block_diagonals(rows: Array, columns: Array, block_rows: int, block_columns:
     """
     block_row, block_column = rows // block_rows, columns // block_columns
     diagonal = block_row - block_column
-    edges = _sorted(diagonal)
+    edges = sorted_by(diagonal)
     new_diagonal = np.diff(diagonal[edges]) != 0
     new_block = new_diagonal | (np.diff(block_row[edges]) != 0)
-    units = _bounds(new_block, len(edges))
-    return Batches(edges, np.searchsorted(units, _bounds(new_diagonal, len(edges))), units)
+    units = bounds_of(new_block, len(edges))
+    return Batches(edges, np.searchsorted(units, bounds_of(new_diagonal, len(edges))), units)
 
 
 def equal_blocks(vertex: Array, count: int, blocks: int) -> Array:
@@ -146,62 +135,6 @@ def block_numbers(rows: Array, columns: Array, sides: tuple[int, int], blocks: i
     return np.asarray((column - row) % blocks * blocks + row)
 
 
-# Consecutive edges of one row wait for each other: the next reads what the last wrote. Those of several rows in turn
-# overlap in a core. Updates of the grid per second of processor time with 2, 4, 8 and 16 rows in turn over those with
-# one, for 1 M ratings on one thread of an AMD EPYC (Zen 5): k = 16: 1.7, 1.7, 3.0, 3.1; k = 32: 1.7, 1.6, 2.6, 2.6;
-# k = 64: 1.2, 2.0, 2.1, 2.0; k = 128: not measured, 1.5, 1.5, 1.3.
-ROWS_IN_TURN = 8
-
-
-def alternating(rows: Array, block: Array, blocks: int) -> Array:
-    """Return the edges by block, int64[E]; those of a block take ROWS_IN_TURN of its rows in turn.
-
-    The edges are given by row and column, as in the CSR. The first edges of these rows come first, then the second
-    ones. ``block``: of each edge, below ``blocks``.
-    """
-    return np.asarray(_in_turn(_grouped(block, blocks), rows, block, ROWS_IN_TURN))
-
-
-@njit(nogil=True, cache=True)  # pragma: no cover - compiled
-def _in_turn(edges: Array, rows: Array, block: Array, turns: int) -> Array:
-    """Take the edges of ``turns`` consecutive rows of a block in turn; ``edges`` are sorted by block and row."""
-    found = np.empty(len(edges), np.int64)
-    at, ends = np.empty(turns, np.int64), np.empty(turns, np.int64)
-    first = 0
-    while first < len(edges):
-        own, after, runs = block[edges[first]], first, 0
-        while runs < turns and after < len(edges) and block[edges[after]] == own:
-            row, at[runs] = rows[edges[after]], after
-            while after < len(edges) and block[edges[after]] == own and rows[edges[after]] == row:
-                after += 1
-            ends[runs] = after
-            runs += 1
-        place = first
-        while place < after:
-            for run in range(runs):
-                if at[run] < ends[run]:
-                    found[place] = edges[at[run]]
-                    at[run] += 1
-                    place += 1
-        first = after
-    return found
-
-
-@njit(nogil=True, cache=True)  # pragma: no cover - compiled
-def _grouped(key: Array, count: int) -> Array:
-    """Return the edges by their keys, which are in [0, count), int64[E]; equal ones stay in order (counting sort)."""
-    place = np.zeros(count + 1, np.int64)
-    for i in range(len(key)):
-        place[key[i] + 1] += 1
-    for i in range(count):
-        place[i + 1] += place[i]
-    found = np.empty(len(key), np.int64)
-    for i in range(len(key)):
-        found[place[key[i]]] = i
-        place[key[i]] += 1
-    return found
-
-
 def strata(rows: Array, columns: Array, sides: tuple[int, int], blocks: int) -> Batches:
     """Return ``blocks`` strata of blocks without a common block row or column; a unit is a block's edges.
 
@@ -211,8 +144,8 @@ def strata(rows: Array, columns: Array, sides: tuple[int, int], blocks: int) -> 
     number = block_numbers(rows, columns, sides, blocks)
     edges = alternating(rows, number, blocks**2)
     number = number[edges]
-    units = _bounds(np.diff(number) != 0, len(edges))
-    return Batches(edges, np.searchsorted(units, _bounds(np.diff(number // blocks) != 0, len(edges))), units)
+    units = bounds_of(np.diff(number) != 0, len(edges))
+    return Batches(edges, np.searchsorted(units, bounds_of(np.diff(number // blocks) != 0, len(edges))), units)
 
 
 def matching_of_edges(rows: Array, columns: Array, num_vertices: int, order: Array) -> Array:
@@ -232,7 +165,7 @@ def subgraph_matchings(rows: Array, columns: Array, num_vertices: int, nodes: in
     place = np.empty(num_vertices, np.int64)
     place[np.argsort(-degrees, kind="stable")] = np.arange(num_vertices)
     block = place[columns] // nodes
-    order = _sorted(place[columns])
+    order = sorted_by(place[columns])
     matching = _first_fit(rows, columns, order, block, _list_starts(rows, columns, num_vertices))
     return by_key(matching, block)
 

@@ -61,6 +61,10 @@ class LonestarSchedule:
     skips matchings without an edge in the block. ``feature_aware``: the features of an edge are spread over lanes.
     ``workers``: lane groups of *hogwild*.
 
+    ``hand_over``, of *el*, *hybrid* and *owner*: edges of a hub refuse each other its lock in every pass. Once a pass
+    runs less than 1 % of its edges, a CPU gives all that are left to one thread, and a GPU gives those of each hub to
+    one lane group. After every eighth pass the list of edges is read in another order.
+
     ``shuffle``: *el*, *hybrid*, *owner*, *levels* and *hogwild* take the edges in a random order, drawn with ``seed``,
     not in that of the CSR. None: they do, as in the paper, except for a program that fixes the order.
     """
@@ -84,6 +88,9 @@ class LonestarSchedule:
     )
     hub: int | None = option(
         None, "degree from which owner takes a column (null: by the number of edges)", within="[1, inf)"
+    )
+    hand_over: bool | None = option(
+        None, "el, hybrid, owner: give the edges of a hub to one thread or lane group once passes run few (null: true)"
     )
     feature_aware: bool | None = option(
         None, "GPU: a lane group takes an edge; false: a thread does, as in most of the paper (null: true)"
@@ -140,7 +147,8 @@ class LonestarSchedule:
         """
         shuffle = (not given if self.shuffle is None else self.shuffle) if self.order in SHUFFLED else None
         hub = (self.hub or max(LEAST_HUB, edges // HUBS)) if self.order == "owner" else None
-        return replace(self, shuffle=shuffle, hub=hub)
+        hand_over = self.hand_over is not False if self.order in LISTED else None
+        return replace(self, shuffle=shuffle, hub=hub, hand_over=hand_over)
 
     def refusal(self, *, given: bool, serial: bool = True) -> str:
         """Return why the schedule cannot run a program.
@@ -153,6 +161,8 @@ class LonestarSchedule:
             return "the program runs edges in the order of the CSR; use order=levels, without shuffle"
         if self.hub is not None and self.order != "owner":
             return f"schedule option hub has no meaning for order={self.order}; leave it unset"
+        if self.hand_over is not None and self.order not in LISTED:
+            return f"schedule option hand_over has no meaning for order={self.order}; leave it unset"
         if serial and self.order == "hogwild":
             return (
                 "order=hogwild may lose updates of a row, and the program accepts no lost updates; use another order, "
@@ -164,6 +174,7 @@ class LonestarSchedule:
 LOCKED = ("el", "nl", "hybrid", "owner", "wavefront")
 BATCHED = ("agm_e", "agm_n", "sgm", "diag", "blkdiag", "levels", "grid")
 IN_BLOCKS = ("blkdiag", "grid")  # whose units are blocks of edges
+LISTED = ("el", "hybrid", "owner")  # with passes over lists of edges
 SHUFFLED = ("el", "hybrid", "owner", "levels", "hogwild")
 # A column with more than one of HUBS of all edges keeps a thread busy while thousands of others wait for its lock.
 HUBS, LEAST_HUB = 4096, 256

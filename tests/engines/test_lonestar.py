@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from engines.lonestar import cpu_blocks, cpu_locks, cpu_plan, onyx_engines
 from engines.lonestar.counts import lost_share
 from engines.lonestar.cpu_engine import LonestarCpuEngine
-from engines.lonestar.orders import ROWS_IN_TURN, alternating, batches_of, equal_blocks, matching_of_edges
+from engines.lonestar.orders import batches_of, equal_blocks, matching_of_edges
 from engines.lonestar.schedule import BATCHED, LOCKED, LonestarSchedule
+from engines.lonestar.sorted_edges import ROWS_IN_TURN, alternating
 from engines.lonestar.stamps import serial_order
 from harness.algorithms.sgd_mf import SGDMatrixFactorisation
 from harness.contract import Device, EngineFailure, No, Phases, ScheduleError, schedule_from_options

@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from engines.lonestar import hand_over
 from engines.lonestar.cuda_engine import LonestarCudaEngine
-from engines.lonestar.cuda_executor import launches_of
+from engines.lonestar.cuda_executor import LonestarExecutor, launches_of
 from engines.lonestar.cuda_plan import plan
 from engines.lonestar.schedule import BATCHED, LOCKED, LonestarSchedule
 from harness.algorithms.sgd_mf import SGDMatrixFactorisation
@@ -153,6 +154,7 @@ def test_float64_in_the_engines_own_order_gives_its_values(order, features, devi
         ("el", {"feature_aware": False}, {}), ("owner", {"feature_aware": False, "hub": 2000}, {}),
         ("el", {"barrier": "launch"}, {}), ("agm_e", {"barrier": "launch"}, {}), ("agm_e", {"barrier": "grid"}, {}),
         ("nl", {}, {"bias": "both", "rates": "adagrad"}), ("el", {}, {"bias": "both", "rates": "adagrad"}),
+        ("el", {"hand_over": False}, {}), ("owner", {"hand_over": False, "hub": 2000}, {}),
         ("blkdiag", {"feature_aware": False}, {"bias": "both"}), ("levels", {}, {"order": "given"}),
     ],
 )  # fmt: skip
@@ -169,3 +171,20 @@ def test_hogwild_loses_few_updates_on_a_device(device):
     lost = [engine.ordered_superstep()["step"] for _ in range(3)]
     assert all(0 <= share < 0.05 for share in lost), lost
     engine.close()
+
+
+@gpu
+@pytest.mark.parametrize("barrier", [None, "launch", "grid"])
+@pytest.mark.parametrize("order", ["el", "hybrid"])
+def test_edges_of_hubs_are_handed_over_on_a_device(order, barrier, device, monkeypatch):
+    monkeypatch.setattr(hand_over, "LEAST_SHARE", 1)
+    monkeypatch.setattr(hand_over, "LEAST", 2)
+    counts, run = [], LonestarExecutor._hand_over
+
+    def noted(self, kernel, number, left, ran):
+        counts.append(left)
+        run(self, kernel, number, left, ran)
+
+    monkeypatch.setattr(LonestarExecutor, "_hand_over", noted)
+    check_replay(ALGORITHM, large(), 16, device, order=order, barrier=barrier)
+    assert counts or order == "hybrid"

@@ -10,6 +10,8 @@ import pytest
 from engines.lonestar import cpu_locks
 from engines.lonestar.cpu_kernels import counters_of, passes_of, stamps_of
 from engines.lonestar.cpu_locks import FirstList, LockedPass, Passes
+from engines.lonestar.hand_over import LEAST, by_hub, starving
+from engines.lonestar.schedule import LonestarSchedule
 from harness.contract import EngineFailure
 
 EDGES, THREADS = 6000, 4
@@ -44,9 +46,9 @@ class Run:
             arrays["left"][part] = len(kept)
 
 
-def step_of(ran):
+def step_of(ran, *, hand_over=True):
     run = Run(ran)
-    passes = Passes(LockedPass("step", False, FirstList(True, 3)), run)
+    passes = Passes(LockedPass("step", False, FirstList(True, 3), hand_over=hand_over), run)
     passes.step()
     assert sorted(np.concatenate(run.done)) == list(range(EDGES)), "each edge runs once"
     assert run.memory.arrays[passes_of("step")][0] == len(run.passes)
@@ -57,6 +59,12 @@ def test_a_pass_that_runs_less_than_a_share_of_its_edges_leaves_the_rest_to_one_
     alone = lambda number, workers, edges: np.full(len(edges), workers == 1) | (np.arange(len(edges)) < 59)  # noqa: E731
     run = step_of(alone)
     assert [workers for workers, _ in run.passes] == [THREADS, 1]
+
+
+def test_without_hand_over_all_threads_go_on():
+    run = step_of(lambda number, workers, edges: np.arange(len(edges)) < 59, hand_over=False)
+    assert all(workers == THREADS for workers, edges in run.passes if len(edges) >= cpu_locks.FEWEST)
+    assert len(run.passes) > EDGES // 60
 
 
 def test_passes_that_run_a_share_of_their_edges_keep_all_threads():
@@ -79,3 +87,41 @@ def test_the_list_is_shuffled_after_some_passes_only():
 def test_a_pass_that_runs_no_edge_is_an_error_and_not_an_endless_loop():
     with pytest.raises(EngineFailure, match="ran none of 6000 edges: locks were left held"):
         step_of(lambda number, workers, edges: np.zeros(len(edges), bool))
+
+
+# on a GPU -------------------------------------------------------------------------------------------------------------
+def test_few_edges_of_a_long_list_are_starving():
+    assert starving(10_000, 9_901)
+    assert not starving(10_000, 9_900)
+    assert not starving(LEAST, LEAST - 1)
+
+
+@pytest.mark.parametrize("most", [1000, 3])
+def test_edges_of_a_hub_are_consecutive(most):
+    rng = np.random.default_rng(4)
+    sources, destinations = rng.zipf(1.6, 400) % 50, 50 + rng.zipf(1.6, 400) % 40
+    order, bounds = by_hub(sources, destinations, most)
+    assert sorted(order) == list(range(400))
+    degree = {}
+    for vertex in (*sources, *destinations):
+        degree[vertex] = degree.get(vertex, 0) + 1
+    hubs = [u if degree[u] > degree[v] else v for u, v in zip(sources[order], destinations[order], strict=True)]
+    changes = [i for i in range(400) if i == 0 or hubs[i] != hubs[i - 1]]
+    assert len(changes) == len(set(hubs))
+    assert bounds[0] == 0
+    assert bounds[-1] == 400
+    assert set(bounds[:-1]) <= set(changes)
+    assert len(bounds) - 1 == min(most, len(changes))
+    if most > len(changes):
+        sizes = np.diff(bounds)
+        assert (np.diff(sizes) <= 0).all()
+    nothing = np.zeros(0, np.int64)
+    order, bounds = by_hub(nothing, nothing, most)
+    assert (len(order), bounds.tolist()) == (0, [0])
+
+
+def test_orders_without_lists_have_nothing_to_hand_over():
+    assert "no meaning for order=nl" in LonestarSchedule(order="nl", hand_over=True).refusal(given=False)
+    for order, expected in (("el", True), ("hybrid", True), ("owner", True), ("nl", None), ("grid", None)):
+        assert LonestarSchedule(order=order).resolved(given=False).hand_over is expected
+    assert LonestarSchedule(order="el", hand_over=False).resolved(given=False).hand_over is False

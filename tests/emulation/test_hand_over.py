@@ -1,0 +1,115 @@
+"""Edges of hubs that passes leave again and again, on emulated CUDA devices: lane groups own the hubs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engines.lonestar import cuda_templates, hand_over
+from engines.lonestar.cuda_executor import LonestarExecutor
+from harness.contract import EngineFailure
+from harness.language import trace
+from tests.engines.test_lonestar import replayed, sides
+from tests.engines.test_lonestar_on_cuda import ALGORITHM, cuda_engine
+
+
+def hubs():
+    """Return a graph with two hubs on each side and an edge between hubs."""
+    pairs = [(i, i % 2) for i in range(160)] + [(i % 2, i) for i in range(2, 90)] + [(0, 1)]
+    return sides(pairs, 160, 90)
+
+
+@pytest.fixture
+def early(monkeypatch):
+    """Hand over after every pass that leaves edges; return the list of the numbers of edges that were."""
+    monkeypatch.setattr(hand_over, "LEAST", 2)
+    monkeypatch.setattr(hand_over, "LEAST_SHARE", 1)
+    monkeypatch.setattr(hand_over, "TURN", 1)
+    counts, run = [], LonestarExecutor._hand_over
+
+    def noted(self, kernel, number, left, ran):
+        counts.append(left)
+        run(self, kernel, number, left, ran)
+
+    monkeypatch.setattr(LonestarExecutor, "_hand_over", noted)
+    return counts
+
+
+def prepared(emulated, features, **options):
+    graph = ALGORITHM.prepare_graph(hubs())
+    program, inputs = trace(ALGORITHM), ALGORITHM.inputs(graph, features)
+    return cuda_engine(program, graph, features, emulated, **options), program, graph, inputs, features
+
+
+@pytest.mark.parametrize(
+    ("options", "features"),
+    [
+        ({"order": "el"}, 16),
+        *(
+            pytest.param(options, k, marks=pytest.mark.full)
+            for options in (
+                {"order": "el", "barrier": "launch"}, {"order": "el", "barrier": "grid"}, {"order": "hybrid"},
+                {"order": "owner", "hub": 50},
+            )
+            for k in (16, 33)
+        ),
+    ],
+)  # fmt: skip
+def test_edges_that_are_handed_over_run_once_each(options, features, emulated, early):
+    engine, *rest = prepared(emulated, features, **options)
+    found = replayed(engine, *rest, supersteps=2)
+    assert found.ok, found.detail
+    assert not engine.executor.arrays["locks"].get().any()
+    assert engine.executor.passes["step"] > 1
+    engine.close()
+    if options["order"] == "el":  # others leave hardly any edges to passes over lists
+        assert early
+
+
+def test_more_hubs_than_units_share_them(emulated, early, monkeypatch):
+    monkeypatch.setattr("engines.lonestar.cuda_executor.MOST_UNITS", 2)
+    engine, *rest = prepared(emulated, 16, order="el")
+    assert replayed(engine, *rest, supersteps=1).ok
+    assert early
+
+
+def test_without_hand_over_passes_go_on(emulated, early):
+    engine, *rest = prepared(emulated, 16, order="el", hand_over=False)
+    assert "step_owned" not in engine.executor.functions
+    assert replayed(engine, *rest, supersteps=2).ok
+    assert not early
+
+
+DEFECTS = {
+    "skipped edge": ("for (EdgeId i = owned[unit]; i < end; ++i)", "for (EdgeId i = owned[unit] + 1; i < end; ++i)"),
+    "doubled edge": ("i < end; ++i)", "i < end + (unit == 0); ++i)"),
+    "forgotten lock": ("if (try_both(group, locks, u, v))", "if (try_both(group, locks, u, v) | 1)"),
+}
+
+
+@pytest.mark.parametrize("defect", [one if one == "skipped edge" else pytest.param(one, marks=pytest.mark.full)
+                                    for one in DEFECTS])  # fmt: skip
+def test_a_wrong_kernel_is_found(defect, monkeypatch, emulated, early):
+    right, wrong = DEFECTS[defect]
+    assert cuda_templates.OWNED.count(right) == 1
+    monkeypatch.setattr(cuda_templates, "OWNED", cuda_templates.OWNED.replace(right, wrong))
+    engine, *rest = prepared(emulated, 16, order="el")
+    try:
+        assert not replayed(engine, *rest, supersteps=2).ok
+    except EngineFailure as failure:
+        assert any(word in str(failure) for word in ("stamps", "held", "cycle")), failure  # noqa: PT017
+    assert early
+
+
+def test_passes_read_every_place_of_their_list_once(emulated, early, monkeypatch):
+    monkeypatch.setattr(hand_over, "LEAST", 1 << 20)  # passes only, each in another turn
+    engine, *rest = prepared(emulated, 16, order="el", barrier="launch")
+    assert replayed(engine, *rest, supersteps=2).ok
+    assert engine.executor.passes["step"] > 2
+    right = "const Turn turn(pass / 1, count);"
+    assert right in engine.planned.source
+    monkeypatch.setattr(cuda_templates, "EDGE_LOCKED", cuda_templates.EDGE_LOCKED.replace("turn.places; i", "count; i"))
+    engine, *rest = prepared(emulated, 16, order="el", barrier="launch")
+    with pytest.raises(EngineFailure, match="stamps"):
+        replayed(engine, *rest, supersteps=2)
+    assert np.count_nonzero(early) == 0
