@@ -58,7 +58,7 @@ EDGE_LOCKED = """
         if (pass + 1 < last) wait_for_all(barrier);
     }}
 """
-# One pass over units `first` to `last - 1` of the edges of list_0; a lane group runs the edges of a hub one after another.
+# One pass over units `first` to `last - 1` of the edges of list_0; a lane group runs the edges of a hub in turn.
 OWNED = """
     @kernel
     const bool stamping = taking[0] != 0;

@@ -178,12 +178,16 @@ def test_windows_begin_anywhere(first, emulated, monkeypatch):
     engine.prepare(program("pagerank"), graph, 1, emulated, Phases())
     streamer = engine.executor.run_in_progress.launcher.place
     for last in (first + 1, first + 2, first + 57):
-        pointer = int(streamer.copy(["in_neighbours"], first, last)["in_neighbours"])
-        slot = streamer.slots[streamer.turn % 2]
+        number = streamer.bring(["in_neighbours"], first, last)
+        streamer.wait_for(number)
+        pointer, slot = (
+            int(streamer.pointers(number, ["in_neighbours"], first, last)["in_neighbours"]),
+            streamer.slots[number],
+        )
         at = (pointer + 4 * first - slot.data.ptr) % (1 << 64)
         ids = slot.get()[at : at + 4 * (last - first)].view(np.uint32)
         np.testing.assert_array_equal(ids, graph.csc.neighbours[first:last])
-        streamer.release()
+        streamer.free(number)
 
 
 @pytest.mark.full

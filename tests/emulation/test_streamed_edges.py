@@ -18,6 +18,7 @@ from harness.graph import Graph
 from harness.language import trace
 from harness.lowering.cuda import executor as cuda
 from harness.lowering.cuda.edge_places import PLACES
+from harness.lowering.cuda.streamed import WindowedCall
 from harness.lowering.cuda.windows import READS_REVERSE, SLACK, unstreamable
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 from tests.engines.problems import problem, program
@@ -105,8 +106,10 @@ def test_kernels_wait_for_copies_and_copies_for_kernels(emulated, streamed, monk
     def found(slot):
         return streamer.slots[slot].get()[: values.nbytes].view(values.dtype)
 
+    names, end = ["in_neighbours"], begin + 20
     monkeypatch.setattr(Stream, "wait_event", lambda *_: None)
-    streamer.copy(["in_neighbours"], begin, begin + 20)
+    streamer.fill(0, names, begin, end)
+    streamer.wait_for(0)
     assert not np.array_equal(found(0), values)
 
     def noted(stream, event):
@@ -114,13 +117,80 @@ def test_kernels_wait_for_copies_and_copies_for_kernels(emulated, streamed, monk
         wait(stream, event)
 
     monkeypatch.setattr(Stream, "wait_event", noted)
-    for turn in range(3):
-        pointer = streamer.copy(["in_neighbours"], begin, begin + 20)["in_neighbours"]
-        assert int(pointer) + 4 * begin == streamer.slots[turn % 2].data.ptr
-        np.testing.assert_array_equal(found(turn % 2), values)
-        streamer.release()
-    (copied, used) = (streamer.filled, streamer.used)
-    assert waited == [(False, copied[0]), (False, copied[1]), (True, used[0]), (False, copied[0])]
+    for turn in range(5):
+        slot = streamer.bring(names, begin, end)
+        streamer.wait_for(slot)
+        assert slot == turn % 4
+        pointer = streamer.pointers(slot, names, begin, end)["in_neighbours"]
+        assert int(pointer) + 4 * begin == streamer.slots[slot].data.ptr
+        np.testing.assert_array_equal(found(slot), values)
+        streamer.free(slot)
+    copied, used = streamer.filled, streamer.used
+    assert waited == [*((False, copied[slot]) for slot in range(4)), (True, used[0]), (False, copied[0])]
+
+
+def test_streams_of_slots_wait_for_work_before_them_and_are_waited_for(emulated, streamed, monkeypatch):
+    """Kernels of a window wait for the stream of the run, which waits for all windows; so do those of listed rows."""
+    policy = replace(OnyxCudaEngine.policy, middle_edges=8, middle_share=0)
+    monkeypatch.setattr(OnyxCudaEngine, "policy", policy)
+    graph, traced, waited, wait = hubs_and_middle(), program("pagerank"), [], Stream.wait_event
+    engine = streamed("pull", window_mb=4 * 2500e-6)
+    engine.prepare(traced, graph, FEATURES, emulated, Phases())
+    engine.reset(inputs_for(traced, graph, FEATURES))
+    streamer = engine.executor.run_in_progress.launcher.place
+
+    def noted(stream, event):
+        waited.append((stream, event))
+        wait(stream, event)
+
+    monkeypatch.setattr(Stream, "wait_event", noted)
+    engine.run(1)
+    of_slots = {id(stream) for streams in streamer.streams._streams for stream in streams}
+    begun = [id(stream) for stream, event in waited if event is streamer.streams._begun]
+    assert begun
+    assert len(begun) == len({*begun})
+    assert {*begun} <= of_slots
+    ended = {id(event) for stream, event in waited if id(stream) not in of_slots and stream is not streamer.stream}
+    used = {slot: [id(event) for event in events] for slot, events in streamer._freed.items()}
+    assert any(len(events) == 2 for events in used.values()), "kernels of hubs ran beside those of other vertices"
+    assert ended - {id(event) for event in streamer.filled} == {event for events in used.values() for event in events}
+
+
+def test_first_windows_are_copied_before_they_are_known_to_be_needed(emulated, streamed):
+    """After a superstep that needed all windows, the next one begins with two that are in slots; a run has none."""
+    graph, traced = hubs_and_middle(), program("pagerank")
+    engine = streamed("pull", window_mb=4 * 2500e-6)
+    engine.prepare(traced, graph, FEATURES, emulated, Phases())
+    streamer, filled = engine.executor.run_in_progress.launcher.place, []
+    fill, needed = streamer.fill, WindowedCall._needed
+    streamer.fill = lambda number, names, *edges: (filled.append(edges), fill(number, names, *edges))
+
+    def noted(call):
+        filled.append("decided")
+        return needed(call)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WindowedCall, "_needed", noted)
+        for _ in range(2):
+            filled.clear()
+            engine.reset(inputs_for(traced, graph, FEATURES))
+            engine.run(3)
+            first, second, third = (at for at, one in enumerate(filled) if one == "decided")
+            windows = filled[1 : second - 2]
+            assert first == 0
+            assert len(windows) > 2
+            assert filled == [
+                "decided",
+                *windows,
+                *windows[:2],
+                "decided",
+                *windows[2:],
+                *windows[:2],
+                "decided",
+                *windows[2:],
+            ]
+            assert third == second + len(windows) + 1
+    engine.close()
 
 
 @pytest.mark.parametrize(("first", "last", "begin"), [(64, 84, 64), (70, 84, 64), (0, 1, 0), (127, 128, 64)])
@@ -131,15 +201,17 @@ def test_arrays_of_a_window_begin_where_rows_keep_their_alignment(first, last, b
     streamer = engine.executor.run_in_progress.launcher.place
     names = sorted(streamer.rows.keys() & streamer.arrays.keys())
     assert len(names) > 1
-    before, slot = streamer.copied, int(streamer.slots[0].data.ptr)
-    pointers = streamer.copy(names, first, last)
+    number = streamer.turn % len(streamer.slots)
+    before, slot = streamer.copied, int(streamer.slots[number].data.ptr)
+    assert streamer.bring(names, first, last) == number
+    pointers = streamer.pointers(number, names, first, last)
     for name in names:
         assert streamer.rows[name] == 4
         place = (int(pointers[name]) + 4 * begin) % (1 << 64)
         assert place == slot
         slot += -(-(4 * (last - begin) + SLACK) // 256) * 256  # bytes that lanes without a feature may read
     assert streamer.copied - before == 4 * (last - begin) * len(names)
-    assert slot - int(streamer.slots[0].data.ptr) <= streamer.slots[0].nbytes
+    assert slot - int(streamer.slots[number].data.ptr) <= streamer.slots[number].nbytes
 
 
 @pytest.mark.parametrize("place", [Place.MAPPED, Place.MANAGED, Place.RESIDENT])
@@ -155,11 +227,14 @@ def chain(vertices):
     return Graph.from_edges(sources, sources + 1, num_vertices=vertices, weights=sources + 1.0, name="chain")
 
 
-@pytest.mark.parametrize(("schedule", "first", "copies"), [("changes-pull-sparse", 8, 2), ("changes-push", 1, 1)])
+@pytest.mark.parametrize(
+    ("schedule", "first", "copies"), [("changes-pull-sparse", 8, [3, 2, 2]), ("changes-push", 1, [1, 1, 1])]
+)
 def test_windows_without_active_vertices_are_not_copied(schedule, first, copies, emulated, streamed):
     """One vertex is active in each superstep: its window is copied, and that of its destination in a pull.
 
-    In the first superstep a pull reads all windows of five edges; a push begins with the source.
+    In the first superstep a pull reads all windows of five edges; so the second begins with two copies, of which one
+    is not needed. A push begins with the source.
     """
     graph = chain(41)
     inputs = SSSP(sources="0 0 0").inputs(graph, FEATURES)
@@ -169,9 +244,10 @@ def test_windows_without_active_vertices_are_not_copied(schedule, first, copies,
     engine.run(1)
     streamer = engine.executor.run_in_progress.launcher.place
     assert streamer.turn == first
-    before = streamer.turn
-    engine.run(3)
-    assert streamer.turn - before == 3 * copies
+    for count in copies:
+        before = streamer.turn
+        engine.run(1)
+        assert streamer.turn - before == count
     engine.run(50)
     np.testing.assert_array_equal(engine.values("distance")[:, 0], np.cumsum([0, *graph.weights]))
     before = streamer.turn

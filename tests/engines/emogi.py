@@ -31,12 +31,16 @@ def rows_of(*degrees, seed=1):
 def requests_of(offsets, active, access, block):
     """Return the requests for the rows of ``active`` vertices by their bytes, as a Counter.
 
-    Every load of a warp is a set of edges, and every run of adjacent sectors within a line is a request.
-    ``block``: threads of a block.
+    Every load of a warp is a set of edges, and every run of adjacent sectors within a line is a request. The sector in
+    which a row begins is not requested again if the row before it, or the load before it, has read it. ``block``:
+    threads of a block.
     """
-    found = Counter()
+    found, before = Counter(), -1
     for edges in _loads(offsets, active, access, block):
         sectors = sorted({edge // SECTOR for edge in edges})
+        if access != "tiled" and sectors[0] == before:
+            del sectors[0]
+        before = max([before, *sectors])
         for _, run in itertools.groupby(enumerate(sectors), lambda pair: (pair[1] // 4, pair[1] - pair[0])):
             found[32 * len(list(run))] += 1
     return found
@@ -50,7 +54,7 @@ def _loads(offsets, active, access, block):
             for line in sorted({e // LINE for e in edges}):
                 yield [e for e in edges if e // LINE == line]
         return
-    for row in rows.values():
+    for row in (row for row in rows.values() if row):
         if access == "naive":
             for sector in sorted({e // SECTOR for e in row}):
                 yield [sector * SECTOR]

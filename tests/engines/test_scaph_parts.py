@@ -148,9 +148,11 @@ def test_rows_are_packed_on_all_threads_after_a_launch_on_one(monkeypatch):
     packer.compile(np.zeros(2, np.int64))
     given = []
     monkeypatch.setattr(packing, "_mark", lambda parts, threads, *rest: given.append((parts, threads)) or 0)
-    vertices = packing.FEW + 1
-    packer.mark(np.ones(vertices, np.bool_), np.zeros(vertices + 1, np.int64), 0, np.zeros((-(-vertices // 32), 2)))
-    assert given == [(packing.numba.config.NUMBA_NUM_THREADS,) * 2]
+    pool = int(packing.numba.config.NUMBA_NUM_THREADS)
+    for vertices in (packing.FEW * pool, packing.FEW * pool - 1, packing.FEW, 1):
+        table = np.zeros((-(-vertices // 32), 2))
+        packer.mark(np.ones(vertices, np.bool_), np.zeros(vertices + 1, np.int64), 0, table)
+    assert given == [(pool, pool), (pool - 1 or 1,) * 2, (1, 1), (1, 1)], "threads with FEW vertices or more each"
 
 
 def test_of_those_processed_as_often_the_one_that_has_waited_longest_is_evicted():

@@ -27,12 +27,43 @@ READ = """\
                 const Id v = out_neighbours[e];
                 @edge
             }}"""
-COUNT_ALONE = "            read.add_alone(start, stop);"
+# A warp requests AHEAD lines before it processes any: the warp of a long row alone would wait for each of its lines.
+READ_AHEAD = """\
+            {counter}@source
+            for (EdgeId base = Access::first(start); base < stop; base += AHEAD * Access::STEP) {{
+                Id ahead[AHEAD];
+                @declare
+                _Pragma("unroll") for (int i = 0; i < AHEAD; ++i) {{
+                    const EdgeId e = base + i * Access::STEP;
+                    if (e >= start && e < stop) {{
+                        ahead[i] = out_neighbours[e];
+                        @ahead
+                    }}
+                }}
+                _Pragma("unroll") for (int i = 0; i < AHEAD; ++i) {{
+                    const EdgeId e = base + i * Access::STEP;
+                    if (e < start || e >= stop) continue;
+                    const Id v = ahead[i];
+                    @edge
+                }}
+            }}"""
+# If an earlier row has edges in the sector in which this row begins and is read, too, caches still have the sector.
+SHARED = """\
+            EdgeId fresh = start;
+            const EdgeId sector = start / SECTOR * SECTOR;
+            for (Id later = u; later && fresh == start && out_offsets[later] > sector; --later) {{
+                const Id u = later - 1;
+                if (out_offsets[u] < out_offsets[later] && ({before})) fresh = sector + SECTOR;
+            }}
+"""
+COUNT_ALONE = "            read.add_alone(start, fresh, stop);"
 COUNT = """\
             for (EdgeId base = Access::first(start) - lane_id(); base < stop; base += Access::STEP) {
+                if (base > start && base % SECTOR) fresh = base / SECTOR * SECTOR + SECTOR;
                 const EdgeId e = base + lane_id();
-                const unsigned lanes = __ballot_sync(WARP, e >= start && e < stop);
-                if (lane_id() == 0) read.add(base, lanes);
+                const unsigned lanes = __ballot_sync(WARP, e >= fresh && e < stop);
+                const unsigned edges = __ballot_sync(WARP, e >= start && e < stop);
+                if (lane_id() == 0) read.add(base, lanes, __popc(edges));
             }"""
 
 # A block takes as many consecutive vertices as it has threads; its warps take the lines with their edges.
@@ -47,24 +78,43 @@ TILES = """
             wanted = {active};
         }}
         tile.read(base, last, wanted, out_offsets);
-{counter}        for (Id line = threadIdx.x / 32; line < tile.lines(); line += BLOCK / 32) {{
-            const EdgeId begin = tile.line(line), e = begin + lane_id();
-            const int found = tile.find(e);
-{line}
-        }}
-    }}
+{counter}{lines}    }}
 """
-READ_LINE = """\
-            if (found < 0) continue;
-            const Id u = base + found;
-            @source
-            {
-                const Id v = out_neighbours[e];
-                @edge
-            }"""
-COUNT_LINE = """\
-            const unsigned lanes = __ballot_sync(WARP, found >= 0);
-            if (lane_id() == 0) read.add(begin, lanes);"""
+READ_LINES = """\
+        for (Id line = threadIdx.x / 32; line < tile.lines(); line += AHEAD * (BLOCK / 32)) {
+            EdgeId edges[AHEAD];
+            Id ahead[AHEAD];
+            int found[AHEAD];
+            @declare
+            _Pragma("unroll") for (int i = 0; i < AHEAD; ++i) {
+                const Id number = line + i * (BLOCK / 32);
+                const EdgeId e = number < tile.lines() ? tile.line(number) + lane_id() : 0;
+                edges[i] = e;
+                found[i] = number < tile.lines() ? tile.find(e) : -1;
+                if (found[i] >= 0) {
+                    ahead[i] = out_neighbours[e];
+                    @ahead
+                }
+            }
+            _Pragma("unroll") for (int i = 0; i < AHEAD; ++i) {
+                if (found[i] < 0) continue;
+                const EdgeId e = edges[i];
+                const Id u = base + found[i];
+                @source
+                {
+                    const Id v = ahead[i];
+                    @edge
+                }
+            }
+        }
+"""
+COUNT_LINES = """\
+        for (Id line = threadIdx.x / 32; line < tile.lines(); line += BLOCK / 32) {
+            const EdgeId begin = tile.line(line);
+            const unsigned lanes = __ballot_sync(WARP, tile.find(begin + lane_id()) >= 0);
+            if (lane_id() == 0) read.add(begin, lanes, __popc(lanes));
+        }
+"""
 VISITED = """\
         const int lane = threadIdx.x;
         if (tile.active[lane]) visited += tile.offsets[lane + 1] - tile.offsets[lane];
@@ -77,21 +127,31 @@ def visit_template(access: str, active: str, *, listing: bool, counted: bool) ->
     """Return the template of a kernel with the blocks ``source``, at vertex ``u``, and ``edge``, at its edge ``e``.
 
     ``active``: the condition on ``u``. ``listing``: vertices are those of a list. ``counted``: the edges are added to
-    the variable ``visited``.
+    the variable ``visited``. If :func:`reads_ahead`, block ``ahead`` reads what ``edge`` needs of edge ``e`` into
+    elements ``i`` of arrays that block ``declare`` declares.
     """
     if access == "tiled":
         counter = VISITED if counted else ""
-        return TILES.format(counting="", active=active, counter=counter, line=READ_LINE)
+        return TILES.format(counting="", active=active, counter=counter, lines=READ_LINES)
     counter = "if (Access::leads()) visited += stop - start;\n            " if counted else ""
-    return _over_vertices(access, active, READ.format(counter=counter), listing=listing)
+    row = READ_AHEAD if reads_ahead(access) else READ
+    return _over_vertices(access, active, row.format(counter=counter), listing=listing)
 
 
-def count_template(access: str, active: str, *, listing: bool) -> str:
+def reads_ahead(access: str) -> bool:
+    """Return whether a worker of an access pattern requests several lines before it processes the first."""
+    return access != "naive"
+
+
+def count_template(access: str, active: str, before: str, *, listing: bool) -> str:
     """Return the template of a kernel that counts in ``read`` the requests for one array of edges; its block
-    ``total`` follows the loops."""
+    ``total`` follows the loops.
+
+    ``before``: the condition on a vertex ``u`` under which its edges are read in the same superstep.
+    """
     if access == "tiled":
-        return TILES.format(counting=COUNTING, active=active, counter="", line=COUNT_LINE) + TOTAL
-    row = COUNT_ALONE if access == "naive" else COUNT
+        return TILES.format(counting=COUNTING, active=active, counter="", lines=COUNT_LINES) + TOTAL
+    row = SHARED.format(before=before) + (COUNT_ALONE if access == "naive" else COUNT)
     return _over_vertices(access, active, row, listing=listing, counting=COUNTING) + TOTAL
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engines.outofmemory.emogi.cuda_access_patterns import count_template, visit_template
+from engines.outofmemory.emogi.cuda_access_patterns import count_template, reads_ahead, visit_template
 from engines.outofmemory.emogi.resolve import resolve
 from harness.api import EdgeReduce, No, change_driven, mutable, reads
 from harness.api.cuda import (
@@ -223,6 +223,8 @@ class EmogiPlanner(ThreadPlanner):
         builder.bind("src", "source", "u")
         builder.bind("sent", "source", "u", f"sent_{stage.name}_")
         builder.bind_edge(stage, "edge", "csr")
+        if reads_ahead(self.access):
+            self._read_ahead(builder, stage)
         builder.bind("dst", "edge", "v")
         builder.comment("edge", stage)
         if tracked:
@@ -237,6 +239,16 @@ class EmogiPlanner(ThreadPlanner):
             flag = builder.argument(f"dirty_{self.tracking.name(reader)}", "flag")
             builder.blocks["edge"].line(f"if ({'taken && ' if extremum else ''}!{flag}[v]) {flag}[v] = true;")
         return builder
+
+    def _read_ahead(self, builder: CudaKernelBuilder, stage: EdgeReduce) -> None:
+        """Read given numbers of edges ahead, with the ids of their neighbours. Others are read when they are needed."""
+        for space, name in sorted(_edge_inputs(self.program, stage)):
+            prop = self.program.properties[name]
+            if space == "edge" and not prop.shape and prop.dtype == "float":
+                array = builder.argument(f"csr_{name}", "input")
+                builder.blocks["declare"].line(f"float {array}_ahead[AHEAD];")
+                builder.blocks["ahead"].line(f"{array}_ahead[i] = {array}[e];")
+                builder.bind_scalar("edge", name, "edge", f"{array}_ahead[i]")
 
     def everyone_kernel(self, stage: EdgeReduce) -> CudaKernel:
         """Build the kernel that flags all vertices in every group that reads a result which is rebuilt."""
@@ -257,8 +269,10 @@ class EmogiPlanner(ThreadPlanner):
     def _count(self, stage: EdgeReduce, kernel: CudaKernel, listing: bool, unless: Condition) -> None:
         """Add the kernel that counts the requests of a traversal, one array of edges after another."""
         active, signature = self._visit(stage, listing)
-        template = count_template(self.access, active, listing=listing)
-        builder = self.builder(f"count_{kernel.name}", template, [*signature, (REQUESTS, "counts")])
+        before, flagged = self._visit(stage, listing=False)
+        template = count_template(self.access, active, before, listing=listing)
+        signature = [*dict.fromkeys([*signature, *flagged]), (REQUESTS, "counts")]
+        builder = self.builder(f"count_{kernel.name}", template, signature)
         arrays = 1 + len(_edge_inputs(self.program, stage))
         for number in range(COUNTED):
             name = builder.counter(f"counted_{number}", f"{REQUESTS} + {number}")

@@ -7,6 +7,7 @@
 #include "threads.cuh"
 
 constexpr EdgeId LINE = 32, SECTOR = 8;  // ids
+constexpr int AHEAD = 4;                 // lines that a warp requests before it processes the first of them
 
 // LANES_OF_ROW lanes read the row of a vertex, from `first` on, STEP edges apart; they take VERTICES vertices in turn.
 struct Naive {
@@ -111,11 +112,11 @@ struct Lines {
 struct Requests {
     Count of_sectors[4] = {0, 0, 0, 0}, edges = 0;
 
-    // Add those of one load of a warp: lane 0 would read edge `base`; `lanes`: a bit for every lane that reads. One lane
-    // calls this. Edges before `base` may be negative, and no lane reads them.
-    __device__ void add(EdgeId base, unsigned lanes)
+    // Add those of one load of a warp of `count` edges: lane 0 would read edge `base`; `lanes`: a bit for every lane
+    // that reads what no cache has. One lane calls this. Edges before `base` may be negative, and no lane reads them.
+    __device__ void add(EdgeId base, unsigned lanes, int count)
     {
-        edges += __popc(lanes);
+        edges += count;
         int length = 0;
         for (EdgeId sector = base / SECTOR; sector <= (base + 31) / SECTOR; ++sector) {
             const int from = sector * SECTOR < base ? 0 : int(sector * SECTOR - base), to = int((sector + 1) * SECTOR - base);
@@ -129,10 +130,10 @@ struct Requests {
         }
         if (length) ++of_sectors[length - 1];
     }
-    // Add those of a thread that reads a row alone: one for every sector.
-    __device__ void add_alone(EdgeId start, EdgeId stop)
+    // Add those of a thread that reads a row alone: one for every sector from edge `fresh` on.
+    __device__ void add_alone(EdgeId start, EdgeId fresh, EdgeId stop)
     {
         edges += Count(stop - start);
-        of_sectors[0] += Count((stop - 1) / SECTOR - start / SECTOR + 1);
+        if (fresh < stop) of_sectors[0] += Count((stop - 1) / SECTOR - fresh / SECTOR + 1);
     }
 };

@@ -189,6 +189,7 @@ class SubgraphCall:
         self.parts = windows(self.offsets, *call.bounds, streamer.plan.windows.edges)
         self.ends = cupy.asarray(np.array([call.bounds[0], *(last for _, last in self.parts)], np.uint32))
         self.found = cupy.zeros(3 * max(1, len(self.parts)), np.int64)
+        self._made: dict[tuple[int, int | None], Call] = {}
         times = streamer.readings.times
         self.counting, self.fetching = DeviceTime(times, "values"), DeviceTime(times, "flags")
 
@@ -207,10 +208,13 @@ class SubgraphCall:
         flags = self.flags([number for number, choice in chosen.items() if choice.means == "extracted"], counts)
         resident = {number for number, choice in chosen.items() if choice.means == "resident"}
         arranged = readings.order.arranged({number: counts[number][1] for number in chosen}, resident)
-        for means in ORDER:
-            for number in arranged:
-                if chosen[number].means == means:
-                    self._process(number, means, flags.get(number))
+        slots = set()
+        with self.streamer.streams.forked():
+            for means in ORDER:
+                for number in arranged:
+                    if chosen[number].means == means:
+                        slots.add(self._process(number, means, flags.get(number)))
+        self.streamer.join(sorted(slot for slot in slots if slot is not None))
 
     def _note(self, note: Callable[[Array], None], counts: Sequence[Counts]) -> None:
         """Note the vertices whose edges are read."""
@@ -278,24 +282,28 @@ class SubgraphCall:
 
     def between(self, number: int, slot: int | None) -> Call:
         """Return the call for a subgraph in a slot; None: for one that is read in place."""
-        pointers = {} if slot is None else self.streamer.pointers(slot, self.names, *self.edges(number))
-        return self.call.between(*self.parts[number], **pointers)
+        if (number, slot) not in self._made:
+            pointers = {} if slot is None else self.streamer.pointers(slot, self.names, *self.edges(number))
+            self._made[number, slot] = self.call.between(*self.parts[number], **pointers)
+        return self._made[number, slot]
 
-    def _process(self, number: int, means: str, flags: Array | None) -> None:
-        """Read a subgraph and run the kernel for its vertices."""
+    def _process(self, number: int, means: str, flags: Array | None) -> int | None:
+        """Read a subgraph and run the kernel for its vertices, on the stream of its slot; return the slot, if any."""
         streamer, slots, key = self.streamer, self.streamer.readings.slots, self.key(number)
         if means == "zero_copy":
             self.between(number, None).start()
-            return
+            return None
         held = slots.of(key) if means == "resident" else None
         slot = slots.choose() if held is None else held
         slots.put(slot, None if means == "extracted" else key)
-        if means == "extracted":
-            assert flags is not None
-            streamer.unpack(streamer.pack(self.names, self.parts[number], self.offsets, flags), slot)
-        else:
-            if means == "copied":
-                streamer.fill(slot, self.names, *self.edges(number))
-            streamer.wait_for(slot)
-        self.between(number, slot).start()
-        streamer.free(slot)
+        if means == "copied":
+            streamer.fill(slot, self.names, *self.edges(number))
+        with streamer.streams.of(slot):
+            if means == "extracted":
+                assert flags is not None
+                streamer.unpack(streamer.pack(self.names, self.parts[number], self.offsets, flags), slot)
+            else:
+                streamer.wait_for(slot)
+            self.between(number, slot).start()
+            streamer.free(slot)
+        return slot

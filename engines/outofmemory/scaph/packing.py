@@ -112,5 +112,6 @@ class Packer:
         _copy(parts, threads, ends, table, offsets, first, width, source, packed)
 
     def _shares(self, work: int) -> tuple[int, int]:
-        """Return into how many parts some work is divided, and for how many threads."""
-        return (self.parts, self.threads) if work > FEW else (1, 1)
+        """Return into how many parts some work is divided, and for how many threads: FEW pieces or more for each."""
+        parts = max(1, min(self.parts, work // FEW))
+        return parts, min(parts, self.threads)

@@ -18,6 +18,32 @@ if TYPE_CHECKING:
     from harness.lowering.graph_store import GraphStore
 
 
+class Together:
+    """Calls for vertices whose edges are cached and for the others, the former on a stream ``beside`` the current one.
+
+    Both write the results of other vertices, or by atomic operations, as the blocks of one call do.
+    """
+
+    def __init__(self, cached: Call, others: Call, beside: Any) -> None:
+        import cupy
+
+        self.cached, self.others, self.beside = cached, others, beside
+        self.begun, self.ended = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
+
+    def start(self) -> None:
+        """Queue both after the work queued so far; the current stream waits for both."""
+        import cupy
+
+        current = cupy.cuda.get_current_stream()
+        self.begun.record(current)
+        self.beside.wait_event(self.begun)
+        with self.beside:
+            self.cached.start()
+            self.ended.record(self.beside)
+        self.others.start()
+        current.wait_event(self.ended)
+
+
 class Prefixed:
     """Prepare the calls of a plan with cached edges; it owns the arrays on the device.
 
@@ -32,7 +58,7 @@ class Prefixed:
         self.rows = dict(plan.prefix.row_bytes)
         self.buffers = {name: plan.named[name] for name in self.rows}
         self.near = {name: cupy.full(plan.prefix.bytes_of(row), 0xA5, np.uint8) for name, row in self.rows.items()}
-        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.stream, self.beside = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
         self.counts: Mapping[str, str] = {}
         self._copied: dict[str, object] = {}
 
@@ -60,8 +86,12 @@ class Prefixed:
         return
 
     def replay(self, calls: Sequence[Call]) -> Replay:
-        """Record the calls, those that read edges as two."""
-        return recorded([part for call in calls for part in self.parts(call)])
+        """Record the calls, those that read edges as two that run at the same time."""
+        found: list[Call | Together] = []
+        for call in calls:
+            parts = list(self.parts(call))
+            found += parts if len(parts) == 1 else [Together(*parts, self.beside)]
+        return recorded(found)
 
     def parts(self, call: Call) -> Iterator[Call]:
         """Yield the calls for vertices with cached edges and for the others."""

@@ -51,6 +51,13 @@ class Call:
         self.function(self.grid, (self.threads,), tuple(self.arguments.values()), shared_mem=self.shared)
 
 
+class Starts(Protocol):
+    """What can be queued on the current stream."""
+
+    def start(self) -> None:
+        """Queue it."""
+
+
 class Replay(Protocol):
     """The calls of a superstep, prepared to be queued any number of times."""
 
@@ -58,7 +65,7 @@ class Replay(Protocol):
         """Queue all calls in order on the current stream."""
 
 
-def recorded(calls: Sequence[Call]) -> Replay:
+def recorded(calls: Sequence[Starts]) -> Replay:
     """Return a CUDA graph of some calls: one launch instead of many. The current stream must not be the default one."""
     import cupy
 

@@ -4,20 +4,26 @@ The arrays are in page-locked memory of the host. A window is the edges of conse
 the slots in the memory of the device, on a stream of its own. Kernels get pointers that begin so far before the slot
 that they index them by the numbers of edges. A small kernel decides on the device which windows a launch needs: those
 with a flagged vertex, or all (:class:`~harness.lowering.cuda.kernels.Visits`).
+
+Every slot has streams for kernels, so that a long row delays only the slot of its window
+(:mod:`harness.lowering.cuda.slot_streams`). If a kernel needed all windows in the superstep before, its first ones are
+copied before the device has decided which it needs, so that the link is not idle between supersteps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harness.contract import Transfers
 from harness.language import Inputs
-from harness.lowering.cuda.calls import Call, Replay
+from harness.lowering.cuda.calls import Call, Replay, Starts
 from harness.lowering.cuda.packed_windows import PackedSlots
 from harness.lowering.cuda.ranges import Over, by_side
+from harness.lowering.cuda.slot_streams import SlotStreams
 from harness.lowering.cuda.windows import ALIGNED_EDGES, OFFSETS, SLACK, aligned, name_of_test
 from harness.lowering.edge_windows import windows
 
@@ -27,13 +33,7 @@ if TYPE_CHECKING:
     from harness.lowering.graph_store import Array, GraphStore
 
 MOST_BLOCKS = 1024  # of the kernel that finds the windows that another one needs
-
-
-class Starts(Protocol):
-    """What can be queued on the current stream."""
-
-    def start(self) -> None:
-        """Queue it."""
+FIRST = 2  # windows that are copied before they are known to be needed: longer than the host takes to find that out
 
 
 class Streamer:
@@ -56,7 +56,10 @@ class Streamer:
         self.packed = PackedSlots(count, room, functions, plan.threads) if plan.windows.packed else None
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.filled, self.used = ([cupy.cuda.Event(disable_timing=True) for _ in range(count)] for _ in range(2))
+        self.streams = SlotStreams(count)
         self.turn = self.copied = self.needed = 0
+        self.swept: dict[str, bool] = {}  # whether a kernel needed all windows when it was last called, by its name
+        self._ahead: deque[tuple[tuple[tuple[str, ...], int, int], int]] = deque()  # windows copied ahead, their slots
         self._counted = 0, 0  # those that :meth:`transferred` has returned
         self._freed: dict[int, list[Any]] = {}  # the events after which a slot may be overwritten
 
@@ -76,7 +79,9 @@ class Streamer:
         return Streamed(prepared)
 
     def refresh(self, inputs: Inputs) -> None:
-        """Do nothing: windows are copied when they are needed."""
+        """Forget what is in the slots: a run begins."""
+        self._ahead.clear()
+        self.swept.clear()
 
     def transferred(self) -> Transfers:
         """Return what has been copied since the last call. Edges of a window count as visited once for each copy."""
@@ -103,22 +108,27 @@ class Streamer:
         assert isinstance(over, Over)
         return graph.in_offsets if OFFSETS[over] == "in" else graph.csr.offsets, over.of_edges
 
-    def copy(self, names: Sequence[str], first: int, last: int) -> dict[str, np.uint64]:
-        """Queue the copies of the edges ``first..last`` of arrays to the next slot; return pointers for kernels.
+    def bring(self, names: Sequence[str], first: int, last: int) -> int:
+        """Return the slot with the edges ``first..last`` of arrays, to which their copies are queued.
 
-        The current stream waits for the copies. :meth:`release` must follow the kernels that read the slot.
+        :meth:`free` must follow the kernels that read the slot.
         """
-        number = self.turn % len(self.slots)
-        self.fill(number, names, first, last)
-        self.wait_for(number)
-        return self.pointers(number, names, first, last)
+        wanted = tuple(names), first, last
+        if self._ahead and self._ahead[0][0] == wanted:
+            return self._ahead.popleft()[1]
+        self._ahead.clear()
+        return self._next(*wanted)
 
-    def release(self, beside: Sequence[Beside] = ()) -> None:
-        """Let the slot of the latest copy be overwritten after the work queued so far, also that ``beside``."""
+    def prefetch(self, names: Sequence[str], edges: Sequence[Bounds]) -> None:
+        """Queue the copies of some windows of arrays, which :meth:`bring` will be called for in this order."""
+        if not self._ahead:
+            self._ahead.extend(((tuple(names), *one), self._next(tuple(names), *one)) for one in edges)
+
+    def _next(self, names: Sequence[str], first: int, last: int) -> int:
         number = self.turn % len(self.slots)
-        self.free(number)
-        self._freed[number] += [one.end(number) for one in beside]
         self.turn += 1
+        self.fill(number, names, first, last)
+        return number
 
     def fill(self, number: int, names: Sequence[str], first: int, last: int) -> None:
         """Queue the copies of the edges ``first..last`` of arrays to a slot, after the work that used it."""
@@ -167,12 +177,21 @@ class Streamer:
         places = self._places(number, names, first, last)
         return {name: np.uint64((at - begin * self.rows[name]) % (1 << 64)) for name, at, begin in places}
 
-    def free(self, number: int) -> None:
-        """Let a slot be overwritten after the work queued so far."""
+    def free(self, number: int, beside: Sequence[Any] = ()) -> None:
+        """Let a slot be overwritten after the work queued so far on the current stream, and after some events."""
         import cupy
 
         self.used[number].record(cupy.cuda.get_current_stream())
-        self._freed[number] = [self.used[number]]
+        self._freed[number] = [self.used[number], *beside]
+
+    def join(self, numbers: Iterable[int]) -> None:
+        """Let the current stream wait for the work that uses some slots."""
+        import cupy
+
+        current = cupy.cuda.get_current_stream()
+        for number in numbers:
+            for event in self._freed.get(number, ()):
+                current.wait_event(event)
 
     def _places(self, number: int, names: Sequence[str], first: int, last: int) -> Iterator[tuple[str, int, int]]:
         """Yield the arrays, the addresses in a slot from which on their edges are, and the first of these edges."""
@@ -182,50 +201,11 @@ class Streamer:
             at += aligned((last - begin) * self.rows[name] + SLACK)
 
 
-class Beside:
-    """A stream for calls that run at the same time as others on the same windows.
-
-    The kernel of hubs has few blocks, of which the longest row decides how long it takes.
-    """
-
-    def __init__(self, streamer: Streamer) -> None:
-        import cupy
-
-        self.streamer, self.stream = streamer, cupy.cuda.Stream(non_blocking=True)
-        self.ended = [cupy.cuda.Event(disable_timing=True) for _ in streamer.slots]
-        self.begun, self.done = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
-
-    def begin(self) -> None:
-        """Wait for the work queued so far on the current stream."""
-        import cupy
-
-        self.begun.record(cupy.cuda.get_current_stream())
-        self.stream.wait_event(self.begun)
-
-    def start(self, call: Call) -> None:
-        """Queue a call after the latest copy."""
-        self.stream.wait_event(self.streamer.ready(self.streamer.turn % len(self.streamer.slots)))
-        with self.stream:
-            call.start()
-
-    def end(self, number: int) -> Any:
-        """Return the event of a slot, which occurs after the calls queued so far."""
-        self.ended[number].record(self.stream)
-        return self.ended[number]
-
-    def join(self) -> None:
-        """Let the current stream wait for all calls."""
-        import cupy
-
-        self.done.record(self.stream)
-        cupy.cuda.get_current_stream().wait_event(self.done)
-
-
 class WindowedCall:
     """A call of a kernel that runs window by window.
 
     ``parts``: of every window the bounds of the work and the edges. ``listed``: calls of kernels of listed vertices,
-    with the bounds of the vertices of each window, and their streams.
+    with the bounds of the vertices of each window.
     """
 
     def __init__(self, streamer: Streamer, call: Call, listed: Sequence[Call] = ()) -> None:
@@ -241,29 +221,50 @@ class WindowedCall:
         found = windows(offsets, first, last, streamer.plan.windows.edges)
         self.edges = [(int(offsets[low]), int(offsets[high])) for low, high in found]
         self.parts = self.edges if of_edges else found
-        self.listed = [(one, parts_of_listed(one, found), Beside(streamer)) for one in listed]
+        self.listed = [(one, parts_of_listed(one, found)) for one in listed]
         self.wanted = cupy.zeros(max(1, len(found)), np.bool_)
         self.ends = cupy.asarray(np.array([first, *(high for _, high in found)], np.uint32))
+        self._made: dict[tuple[int, int], tuple[Call, list[Call]]] = {}
+
+    def prefetch(self) -> None:
+        """Queue the copies of the first windows, if all were needed when the kernel was last called."""
+        if self.streamer.swept.get(self.kernel.name):
+            self.streamer.prefetch(self.names, self.edges[: min(FIRST, len(self.streamer.slots) - 1)])
 
     def start(self) -> None:
         """Find the windows that the kernel needs, and run it for each; wait for the stream before."""
-        needed, beside = self._needed(), [one for _, _, one in self.listed]
-        for one in beside:
-            one.begin()
-        for number, ((first, last), edges, wanted) in enumerate(zip(self.parts, self.edges, needed, strict=True)):
-            if wanted:
-                pointers = self.streamer.copy(self.names, *edges)
-                for call, parts, stream in self.listed:
-                    low, high = parts[number]
-                    if low < high:
-                        stream.start(call.between(low, high, **pointers))
-                self.call.between(first, last, **pointers).start()
-                self.streamer.release(beside)
-            elif not self.kernel.visits.alone:
-                none = dict.fromkeys(self.names, np.uint64(0))
-                self.call.between(first, last, **none).start()
-        for one in beside:
-            one.join()
+        streamer, needed = self.streamer, self._needed()
+        streamer.swept[self.kernel.name] = bool(needed) and all(needed)
+        slots = []
+        with streamer.streams.forked():
+            for number, wanted in enumerate(needed):
+                if wanted:
+                    slots.append(streamer.bring(self.names, *self.edges[number]))
+                    self._run(number, slots[-1])
+                elif not self.kernel.visits.alone:
+                    none = dict.fromkeys(self.names, np.uint64(0))
+                    self.call.between(*self.parts[number], **none).start()
+        streamer.join(sorted({*slots}))
+
+    def _run(self, number: int, slot: int) -> None:
+        """Queue the kernels of a window on the streams of its slot."""
+        streamer = self.streamer
+        call, listed = self._calls(number, slot)
+        with streamer.streams.of(slot):
+            streamer.wait_for(slot)
+        beside = streamer.streams.beside(slot, streamer.ready(slot), listed)
+        with streamer.streams.of(slot):
+            call.start()
+            streamer.free(slot, beside)
+
+    def _calls(self, number: int, slot: int) -> tuple[Call, list[Call]]:
+        """Return the call for a window in a slot, and those of its listed vertices."""
+        if (number, slot) not in self._made:
+            pointers = self.streamer.pointers(slot, self.names, *self.edges[number])
+            ranges = [(call, *parts[number]) for call, parts in self.listed]
+            listed = [call.between(low, high, **pointers) for call, low, high in ranges if low < high]
+            self._made[number, slot] = self.call.between(*self.parts[number], **pointers), listed
+        return self._made[number, slot]
 
     def _needed(self) -> list[bool]:
         count = len(self.parts)
@@ -290,8 +291,14 @@ class Streamed:
 
     def __init__(self, calls: Sequence[Starts]) -> None:
         self.calls = calls
+        self.windowed = [call for call in calls if isinstance(call, WindowedCall)]
 
     def launch(self) -> None:
         """Queue all calls in order on the current stream; wait for it before calls that read edges."""
+        coming = list(reversed(self.windowed))
         for call in self.calls:
+            if coming:
+                coming[-1].prefetch()  # does nothing if it has been done
+            if coming and call is coming[-1]:
+                coming.pop()
             call.start()
