@@ -10,15 +10,19 @@ from harness.report.comparison import disturbed, sufficient
 
 Numbers = tuple[float, float, float, bool]  # a value, its interval, and whether it allows a verdict
 SLACK = 0.05  # of a cache: its time may exceed the uncached share of the time by this share
+# Bytes of a packet of PCIe besides its payload: 12 of the header of a completion, 8 of framing, number and checksum. A
+# GPU counts them: reads of 32 bytes each as 52, lines of 128 bytes as 148, and copies as 276 for every 256 (H200).
+HEADER, PAYLOAD = 20, 256
 
 
 def measure(claim: Claim, own: Record, others: Sequence[Record]) -> Numbers | str:
     """Return the number that a claim bounds; a text: why there is none. All records are ok.
 
-    - *rate*: bytes that the run moved a second, over the rate of plain copies over its link; on the CPU of reads of
-      the file. Bytes of visited edges where those moved are not counted.
+    - *rate*: useful bytes a second over the rate of plain copies over the link of the run; on the CPU of reads of the
+      file. Useful are the bytes of visited edges, or those moved if these are fewer (packed ids).
     - *overlap*: the time over the longer of two: that of copying the moved bytes, and that of the fastest other run.
-    - *counted*: bytes moved over those that the GPU counts on its link in another run.
+    - *counted*: bytes moved, with the headers of their packets, over those that the GPU counts on its link in another
+      run. A packet is a request, or at most 256 bytes where requests are not counted.
     - *parts*: the share of the time of the ``parts`` of the claim.
     - *cached*: the time over the share of the other run's that a cache of a share c of the edges leaves, 1.05 - c.
     """
@@ -64,7 +68,9 @@ def _counted(own: Record) -> Numbers | str:
         return "bytes moved are not counted"
     if link is None or not link["run_bytes"]:
         return "the GPU does not count the bytes of its link"
-    value = nbytes / link["run_bytes"]
+    requests = own["transfers"]["requests"] if own["transfers"] else {}
+    packets = sum(requests.values()) or nbytes / PAYLOAD
+    value = (nbytes + HEADER * packets) / link["run_bytes"]
     return value, value, value, True
 
 
@@ -114,8 +120,8 @@ def _visited(record: Record) -> float:
 
 
 def _bytes(record: Record) -> float:
-    """Return the bytes that a run moved; those that it visited where these are not counted."""
-    return _moved(record) or _visited(record)
+    """Return the bytes of the visited edges, or those that the run moved if they are counted and fewer."""
+    return min(filter(None, (_moved(record), _visited(record))), default=0.0)
 
 
 def _link_rate(record: Record) -> float:

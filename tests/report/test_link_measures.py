@@ -16,10 +16,12 @@ def found(records, **claim):
     return [value.value for value in one.found], one.verdict, one.text
 
 
-def test_a_rate_is_that_of_the_bytes_moved_over_the_rate_of_copies():
-    run = cell("fast", 1.0, transfers=moved(150), link=LINK)
+def test_a_rate_is_that_of_the_useful_bytes_over_the_rate_of_copies():
+    run = cell("fast", 1.0, transfers=moved(150, visited=160), link=LINK)
     values, verdict, _ = found([run], what="rate", at_least=0.7)
     assert (values, verdict) == ([pytest.approx(150 / 200)], "yes")
+    wasteful = {**run, "transfers": moved(150, visited=120)}
+    assert found([wasteful], what="rate", at_least=0.7)[0] == [pytest.approx(120 / 200)]
     assert found([run], what="rate", at_least=0.75)[1] == "cannot tell", "the bound is in the interval"
     uncounted = {**moved(0, visited=100), "moved_bytes": {}}
     assert found([{**run, "transfers": uncounted}], what="rate", at_least=0.7)[0] == [pytest.approx(0.5)]
@@ -47,10 +49,16 @@ def test_a_run_is_compared_with_the_longer_of_copies_and_kernels(kernels, wanted
     assert found(records, what="overlap", over="slow", at_most=1.5)[1] == "yes"
 
 
-def test_modelled_bytes_are_compared_with_those_of_the_link():
-    run = cell("fast", 1.0, transfers=moved(152), link=LINK)
-    for bound in ({"at_least": 0.95}, {"at_most": 1.05}):
-        assert found([run], what="counted", **bound)[:2] == ([0.95], "yes")
+@pytest.mark.parametrize(
+    ("requests", "counted"),
+    [({"32": 2, "128": 3}, 2 * 52 + 3 * 148), ({"64": 7}, 7 * 84), ({}, 448 + 35)],
+)
+def test_modelled_bytes_and_headers_are_compared_with_the_bytes_of_the_link(requests, counted):
+    """Every request is a packet with 20 bytes besides its payload; copies have a packet for every 256 bytes."""
+    transfers = {**moved(448), "requests": requests}
+    run = cell("fast", 1.0, transfers=transfers, link={**LINK, "run_bytes": 2 * counted})
+    for bound in ({"at_least": 0.5}, {"at_most": 0.5}):
+        assert found([run], what="counted", **bound)[:2] == ([0.5], "yes")
     unknown = {**run, "link": {**LINK, "run_bytes": None}}
     assert "the GPU does not count the bytes of its link" in found([unknown], what="counted", at_least=0.95)[2]
 

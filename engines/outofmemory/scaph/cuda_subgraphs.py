@@ -284,7 +284,8 @@ class SubgraphCall:
         """Return the call for a subgraph in a slot; None: for one that is read in place."""
         if (number, slot) not in self._made:
             pointers = {} if slot is None else self.streamer.pointers(slot, self.names, *self.edges(number))
-            self._made[number, slot] = self.call.between(*self.parts[number], **pointers)
+            first, last = self.parts[number]
+            self._made[number, slot] = self.call.between(first, last, **pointers)
         return self._made[number, slot]
 
     def _process(self, number: int, means: str, flags: Array | None) -> int | None:

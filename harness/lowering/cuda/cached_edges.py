@@ -89,8 +89,8 @@ class Prefixed:
         """Record the calls, those that read edges as two that run at the same time."""
         found: list[Call | Together] = []
         for call in calls:
-            parts = list(self.parts(call))
-            found += parts if len(parts) == 1 else [Together(*parts, self.beside)]
+            first, *rest = self.parts(call)
+            found.append(Together(first, rest[0], self.beside) if rest else first)
         return recorded(found)
 
     def parts(self, call: Call) -> Iterator[Call]:

@@ -242,8 +242,8 @@ class WindowedCall:
                     slots.append(streamer.bring(self.names, *self.edges[number]))
                     self._run(number, slots[-1])
                 elif not self.kernel.visits.alone:
-                    none = dict.fromkeys(self.names, np.uint64(0))
-                    self.call.between(*self.parts[number], **none).start()
+                    (first, last), none = self.parts[number], dict.fromkeys(self.names, np.uint64(0))
+                    self.call.between(first, last, **none).start()
         streamer.join(sorted({*slots}))
 
     def _run(self, number: int, slot: int) -> None:
@@ -263,7 +263,8 @@ class WindowedCall:
             pointers = self.streamer.pointers(slot, self.names, *self.edges[number])
             ranges = [(call, *parts[number]) for call, parts in self.listed]
             listed = [call.between(low, high, **pointers) for call, low, high in ranges if low < high]
-            self._made[number, slot] = self.call.between(*self.parts[number], **pointers), listed
+            first, last = self.parts[number]
+            self._made[number, slot] = self.call.between(first, last, **pointers), listed
         return self._made[number, slot]
 
     def _needed(self) -> list[bool]:
