@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engines.outofmemory.scaph.cuda_subgraphs import SubgraphCall, SubgraphStreamer
 from harness.graph.generators import rmat
 from harness.language import trace
 from tests.emulation.test_scaph import check
@@ -97,3 +98,40 @@ def test_parts_of_the_time_are_counted(run_scaph):
     seconds = engine.run(2).transfers.seconds
     assert set(seconds) == {"values", "flags", "packing"}
     assert all(one > 0 for one in seconds.values())
+
+
+@pytest.mark.parametrize("codes", ["plain", "packed"])
+def test_first_subgraphs_are_copied_before_they_are_chosen(codes, run_scaph, monkeypatch):
+    """After a superstep that copied all subgraphs, the next begins with two copies; all bytes are counted once."""
+    graph, inputs = problem("pagerank", "rmat", 1)
+    given = {"window_mb": 0.001, "values": "low", "low": "stream", "codes": codes}
+    engine, filled = run_scaph(program("pagerank"), graph, 1, **given), []
+    fill, counts = SubgraphStreamer.fill, SubgraphCall.counts
+
+    def noted_fill(streamer, slot, names, *edges):
+        filled.append(edges)
+        fill(streamer, slot, names, *edges)
+
+    def noted_counts(call):
+        filled.append("counts")
+        return counts(call)
+
+    monkeypatch.setattr(SubgraphStreamer, "fill", noted_fill)
+    monkeypatch.setattr(SubgraphCall, "counts", noted_counts)
+    found = []
+    for _ in range(2):
+        filled.clear()
+        engine.reset(inputs)
+        found.append(engine.run(3).transfers.moved)
+        parts = filled[1 : filled.index("counts", 1)]
+        assert len(parts) > 4
+        again = [
+            *parts[:2],
+            "counts",
+            *parts[2:],
+            "counts",
+        ]  # the latter for changes of messages, of which there are none
+        assert filled == ["counts", *parts, "counts", *again, *again]
+    streamer = engine.executor.streamer
+    assert found[0] == found[1]
+    assert found[0]["copied"] == 3 * sum(streamer.stored(["out_neighbours"], *edges) for edges in parts)

@@ -244,10 +244,14 @@ def test_windows_without_active_vertices_are_not_copied(schedule, first, copies,
     engine.run(1)
     streamer = engine.executor.run_in_progress.launcher.place
     assert streamer.turn == first
+    visited = set()
     for count in copies:
         before = streamer.turn
-        engine.run(1)
+        transfers = engine.run(1).transfers
         assert streamer.turn - before == count
+        assert transfers.moved["copied"] >= transfers.visited
+        visited.add(transfers.visited)
+    assert len(visited) == 1, "a window that is not needed is moved, but not visited"
     engine.run(50)
     np.testing.assert_array_equal(engine.values("distance")[:, 0], np.cumsum([0, *graph.weights]))
     before = streamer.turn

@@ -28,17 +28,17 @@ def rows_of(*degrees, seed=1):
     )  # fmt: skip
 
 
-def requests_of(offsets, active, access, block):
+def requests_of(offsets, active, access, block, *, shared=True):
     """Return the requests for the rows of ``active`` vertices by their bytes, as a Counter.
 
     Every load of a warp is a set of edges, and every run of adjacent sectors within a line is a request. The sector in
-    which a row begins is not requested again if the row before it, or the load before it, has read it. ``block``:
-    threads of a block.
+    which a row begins is not requested again if the row before it, or the load before it, has read it; ``shared``
+    false: it is. ``block``: threads of a block.
     """
     found, before = Counter(), -1
     for edges in _loads(offsets, active, access, block):
         sectors = sorted({edge // SECTOR for edge in edges})
-        if access != "tiled" and sectors[0] == before:
+        if shared and access != "tiled" and sectors[0] == before:
             del sectors[0]
         before = max([before, *sectors])
         for _, run in itertools.groupby(enumerate(sectors), lambda pair: (pair[1] // 4, pair[1] - pair[0])):

@@ -190,12 +190,14 @@ class SubgraphCall:
         self.ends = cupy.asarray(np.array([call.bounds[0], *(last for _, last in self.parts)], np.uint32))
         self.found = cupy.zeros(3 * max(1, len(self.parts)), np.int64)
         self._made: dict[tuple[int, int | None], Call] = {}
+        self._ahead: dict[int, int] = {}  # the slots of subgraphs that are copied before they are chosen
         times = streamer.readings.times
         self.counting, self.fetching = DeviceTime(times, "values"), DeviceTime(times, "flags")
 
     def start(self) -> None:
         """Count what is needed of every subgraph, and run the kernel for each that has active vertices."""
         chosen: dict[int, Choice] = {}
+        self._prefetch()
         counts, readings = self.counts(), self.streamer.readings
         for number, (active, edges, _) in enumerate(counts):
             if active:
@@ -215,6 +217,19 @@ class SubgraphCall:
                     if chosen[number].means == means:
                         slots.add(self._process(number, means, flags.get(number)))
         self.streamer.join(sorted(slot for slot in slots if slot is not None))
+        copied = [number for number, choice in chosen.items() if choice.means == "copied"]
+        self.streamer.swept[self.kernel.name] = len(copied) == len(self.parts)
+
+    def _prefetch(self) -> None:
+        """Queue the copies of the first subgraphs, if all were copied in order when the kernel was last called."""
+        streamer, slots = self.streamer, self.streamer.readings.slots
+        self._ahead = {}
+        if streamer.readings.order.kind == "index" and streamer.swept.get(self.kernel.name):
+            for number in range(min(streamer.most_ahead, len(self.parts))):
+                self._ahead[number] = slots.choose()
+                slots.put(self._ahead[number], None)
+                streamer.fill(self._ahead[number], self.names, *self.edges(number))
+                streamer.readings.traffic.moved["copied"] += streamer.stored(self.names, *self.edges(number))
 
     def _note(self, note: Callable[[Array], None], counts: Sequence[Counts]) -> None:
         """Note the vertices whose edges are read."""
@@ -253,6 +268,8 @@ class SubgraphCall:
             choice = readings.choose((self.kernel.name, first), useful, whole, read, resident=resident, stored=stored)
         if choice.means == "zero_copy":
             readings.traffic.moved["zero_copy"] += in_place
+        if choice.means == "copied" and number in self._ahead:
+            readings.traffic.moved["copied"] -= stored  # counted when its copy was queued
         return choice
 
     def flags(self, numbers: Sequence[int], counts: Sequence[Counts]) -> dict[int, Array]:
@@ -294,10 +311,10 @@ class SubgraphCall:
         if means == "zero_copy":
             self.between(number, None).start()
             return None
-        held = slots.of(key) if means == "resident" else None
+        held = slots.of(key) if means == "resident" else self._ahead.pop(number, None) if means == "copied" else None
         slot = slots.choose() if held is None else held
         slots.put(slot, None if means == "extracted" else key)
-        if means == "copied":
+        if means == "copied" and held is None:
             streamer.fill(slot, self.names, *self.edges(number))
         with streamer.streams.of(slot):
             if means == "extracted":

@@ -39,8 +39,9 @@ FIRST = 2  # windows that are copied before they are known to be needed: longer 
 class Streamer:
     """Prepare the calls of a plan whose edges are streamed. It owns the slots, the stream of copies and its events.
 
-    ``copied``: bytes copied to the device so far. ``needed``: bytes of the edges of the copied windows. Raises
-    MemoryError if there is no memory for the slots.
+    ``copied``: bytes copied to the device so far. ``needed``: bytes of the edges of the windows that kernels read.
+    ``most_ahead``: windows that are copied before they are known to be needed. Raises MemoryError if there is no memory
+    for the slots.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Streamer:
         self.filled, self.used = ([cupy.cuda.Event(disable_timing=True) for _ in range(count)] for _ in range(2))
         self.streams = SlotStreams(count)
         self.turn = self.copied = self.needed = 0
+        self.most_ahead = min(FIRST, count - 1)
         self.swept: dict[str, bool] = {}  # whether a kernel needed all windows when it was last called, by its name
         self._ahead: deque[tuple[tuple[tuple[str, ...], int, int], int]] = deque()  # windows copied ahead, their slots
         self._counted = 0, 0  # those that :meth:`transferred` has returned
@@ -114,6 +116,7 @@ class Streamer:
         :meth:`free` must follow the kernels that read the slot.
         """
         wanted = tuple(names), first, last
+        self.needed += (last - first) * sum(self.rows[name] for name in names)
         if self._ahead and self._ahead[0][0] == wanted:
             return self._ahead.popleft()[1]
         self._ahead.clear()
@@ -139,7 +142,6 @@ class Streamer:
             self.stream.wait_event(event)
         packed = []
         for name, at, begin in self._places(number, names, first, last):
-            self.needed += (last - first) * self.rows[name]
             if name in self.plan.windows.packed:
                 packed.append((self.arrays[name], begin, last, at))
                 continue
@@ -229,7 +231,7 @@ class WindowedCall:
     def prefetch(self) -> None:
         """Queue the copies of the first windows, if all were needed when the kernel was last called."""
         if self.streamer.swept.get(self.kernel.name):
-            self.streamer.prefetch(self.names, self.edges[: min(FIRST, len(self.streamer.slots) - 1)])
+            self.streamer.prefetch(self.names, self.edges[: self.streamer.most_ahead])
 
     def start(self) -> None:
         """Find the windows that the kernel needs, and run it for each; wait for the stream before."""
