@@ -145,7 +145,7 @@ def test_streams_of_slots_wait_for_work_before_them_and_are_waited_for(emulated,
 
     monkeypatch.setattr(Stream, "wait_event", noted)
     engine.run(1)
-    of_slots = {id(stream) for streams in streamer.streams._streams for stream in streams}
+    of_slots = {id(stream) for stream in streamer.streams._streams.values()}
     begun = [id(stream) for stream, event in waited if event is streamer.streams._begun]
     assert begun
     assert len(begun) == len({*begun})

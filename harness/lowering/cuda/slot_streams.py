@@ -15,13 +15,15 @@ class SlotStreams:
 
     Kernels of different windows write different vertices, or write them by atomic operations. The longest row of a
     window decides how long its kernels take, and most of the device is idle then; the kernels of the next windows use
-    it. Likewise, a kernel of a few listed vertices with long rows runs beside that of the others.
+    it. Likewise, a kernel of a few listed vertices with long rows runs beside that of the others. Streams are made when
+    they are needed: a device has few hardware queues, and streams that share one wait for each other.
     """
 
     def __init__(self, count: int) -> None:
         import cupy
 
-        self._streams = [[cupy.cuda.Stream(non_blocking=True) for _ in range(2)] for _ in range(count)]
+        self._count = count
+        self._streams: dict[tuple[int, int], Any] = {}  # by slots and numbers
         self._ended = [cupy.cuda.Event(disable_timing=True) for _ in range(count)]
         self._begun = cupy.cuda.Event(disable_timing=True)
         self._waiting: set[tuple[int, int]] = set()  # the slots and numbers of streams that do not wait for it yet
@@ -32,7 +34,7 @@ class SlotStreams:
         import cupy
 
         self._begun.record(cupy.cuda.get_current_stream())
-        self._waiting = {(slot, number) for slot in range(len(self._streams)) for number in range(2)}
+        self._waiting = {(slot, number) for slot in range(self._count) for number in range(2)}
         yield
         self._waiting = set()
 
@@ -56,7 +58,11 @@ class SlotStreams:
         return [self._ended[slot]]
 
     def _begin(self, slot: int, number: int) -> Any:
-        stream = self._streams[slot][number]
+        import cupy
+
+        if (slot, number) not in self._streams:
+            self._streams[slot, number] = cupy.cuda.Stream(non_blocking=True)
+        stream = self._streams[slot, number]
         if (slot, number) in self._waiting:
             self._waiting.discard((slot, number))
             stream.wait_event(self._begun)
