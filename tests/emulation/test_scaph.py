@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from engines.outofmemory.scaph import cuda_executor
+from engines.outofmemory.scaph.cuda_subgraphs import SubgraphCall
 from engines.outofmemory.scaph.extraction import groups_of
+from engines.outofmemory.scaph.reading import Choice
 from engines.outofmemory.scaph.values import Rates
 from harness.algorithms.bfs import BFS
 from harness.contract import Device, No
@@ -19,10 +21,11 @@ from harness.graph.generators import rmat
 from harness.language import K, trace
 from harness.language.reference import ReferenceRun
 from harness.lowering.cuda import executor as cuda
+from harness.lowering.cuda.calls import Call
 from tests.emulation.device import THREADS, emulate
 from tests.engines import test_cuda, test_warm
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
-from tests.engines.emogi import requests_of
+from tests.engines.emogi import requests_of, rows_of
 from tests.engines.problems import ALGORITHMS, prepared, problem, program
 from tests.engines.programs import edges_and_loops, inputs_for, program_named, traced
 from tests.engines.test_cuda import algorithms, check_every_superstep
@@ -165,6 +168,23 @@ def test_sectors_read_in_place_are_those_of_the_frontier(run_scaph):
         before = reference.values(output)
         reference.run(1)
         frontier = reference.values(output).ravel() != before.ravel()
+
+
+def test_one_launch_processes_adjacent_subgraphs_that_are_read_in_place(run_scaph, monkeypatch):
+    """Of ten subgraphs, the third one is copied, and the seventh has no active vertex."""
+    graph, search = rows_of(*[10] * 100), ALGORITHMS["bfs"]
+    engine = run_scaph(program("bfs"), graph, 1, values="measured", low="zero_copy", window_mb=0.0004)
+    engine.reset(search.inputs(graph, 1))
+    calls = engine.executor.run_in_progress.launcher.calls(1, engine.executor.run_in_progress.past)
+    [push] = (call for call in calls if call.launch and engine.planned.windows.takes(call.launch.kernel))
+    call, started = SubgraphCall(engine.executor.streamer, push), []
+    monkeypatch.setattr(Call, "start", lambda call: started.append(call.bounds))
+    monkeypatch.setattr(SubgraphCall, "counts", lambda _: [(int(n != 6), 10, 2) for n in range(10)])
+    whole = Choice(high=True, means="copied"), Choice(high=False, means="zero_copy")
+    monkeypatch.setattr(SubgraphCall, "choose", lambda _, number, counts: whole[number != 2])
+    call.start()
+    assert len(call.parts) == 10
+    assert started == [(20, 30), (0, 20), (30, 100)]
 
 
 MIXED = {"alpha": 0.59, "beta": 0.59}  # some subgraphs of these searches exceed it in a superstep, and some do not

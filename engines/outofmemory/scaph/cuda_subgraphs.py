@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -27,7 +28,7 @@ SECTOR = 32  # bytes
 BLOCKS = 16  # of a multiprocessor, for kernels that go over the vertices of subgraphs
 MOST_BLOCKS = 2048  # of kernels over packed rows: about as many
 MOST_ROWS_OF_BLOCKS = 65_535  # of a grid
-ORDER = ("resident", "copied", "extracted", "zero_copy")  # the host packs while whole subgraphs are copied
+ORDER = ("resident", "copied", "extracted")  # the host packs while whole subgraphs are copied
 
 
 class Staging:
@@ -216,7 +217,8 @@ class SubgraphCall:
                 for number in arranged:
                     if chosen[number].means == means:
                         slots.add(self._process(number, means, flags.get(number)))
-        self.streamer.join(sorted(slot for slot in slots if slot is not None))
+            self._read_in_place(chosen)
+        self.streamer.join(sorted(slots))
         copied = [number for number, choice in chosen.items() if choice.means == "copied"]
         self.streamer.swept[self.kernel.name] = len(copied) == len(self.parts)
 
@@ -305,12 +307,19 @@ class SubgraphCall:
             self._made[number, slot] = self.call.between(first, last, **pointers)
         return self._made[number, slot]
 
-    def _process(self, number: int, means: str, flags: Array | None) -> int | None:
-        """Read a subgraph and run the kernel for its vertices, on the stream of its slot; return the slot, if any."""
+    def _read_in_place(self, chosen: Mapping[int, Choice]) -> None:
+        """Run the kernel for subgraphs that are read in place: once for those without another chosen one between them.
+
+        Subgraphs between them that are not chosen have no active vertex (HyTGraph, Wang et al. 2023, fuses them, too).
+        """
+        for in_place, numbers in groupby(sorted(chosen), lambda number: chosen[number].means == "zero_copy"):
+            if in_place:
+                parts = [self.parts[number] for number in numbers]
+                self.call.between(parts[0][0], parts[-1][1]).start()
+
+    def _process(self, number: int, means: str, flags: Array | None) -> int:
+        """Read a subgraph and run the kernel for its vertices, on the stream of its slot; return the slot."""
         streamer, slots, key = self.streamer, self.streamer.readings.slots, self.key(number)
-        if means == "zero_copy":
-            self.between(number, None).start()
-            return None
         held = slots.of(key) if means == "resident" else self._ahead.pop(number, None) if means == "copied" else None
         slot = slots.choose() if held is None else held
         slots.put(slot, None if means == "extracted" else key)
