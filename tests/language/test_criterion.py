@@ -11,6 +11,7 @@ from harness.algorithms.bfs import BFS
 from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.pagerank import PageRank
 from harness.graph import Graph
+from harness.graph.generators import rmat
 from harness.language import Inputs, K, LanguageError, trace
 from harness.language.criterion import TEST_EVERY, Criterion, Settling, criterion_text
 from harness.language.explain import explain_program
@@ -157,3 +158,25 @@ def test_the_rule_is_reported_and_part_of_the_identity():
         program_of(lambda p, self, norm=norm: halving(p, self, relative=True, norm=norm)) for norm in ("max", "sum")
     )
     assert absolute.fingerprint != sums.fingerprint
+
+
+@pytest.mark.parametrize("features", [1, 8])
+def test_rounding_moves_ranks_by_less_than_the_tolerance_of_pagerank(features):
+    """Float32 sums in another order in every superstep never come to rest."""
+    graph, rng, alpha = rmat(12), np.random.default_rng(1), np.float32(0.85)
+    vertices, degrees = graph.num_vertices, graph.out_degrees
+    sources, destinations = np.repeat(np.arange(vertices), degrees), graph.csr.neighbours
+    teleport = rng.random((vertices, features), np.float32)
+    teleport /= teleport.sum(0)
+    ranks, moved = teleport, []
+    for _ in range(60):
+        order = rng.permutation(len(sources))
+        shares = ranks / np.maximum(degrees, 1).astype(np.float32)[:, None]
+        sums = np.zeros_like(ranks)
+        np.add.at(sums, destinations[order], shares[sources[order]])  # one addition after another
+        dangling = ranks[degrees == 0].sum(0)
+        new = (1 - alpha + alpha * dangling) * teleport + alpha * sums
+        moved.append(float(np.abs(new - ranks).sum(0).max()))
+        ranks = new
+    assert min(moved[-10:]) > 1e-8
+    assert max(moved[-10:]) < PageRank().tolerance / 10
