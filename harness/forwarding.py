@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,18 +12,21 @@ if TYPE_CHECKING:
     from harness.contract import Engine, Operations, RunStatistics
 
 
-class Forwarding(ABC):
+class Forwarding:
     """Forward runs and reads of results to :attr:`prepared`.
 
-    A subclass derives from this class first and from :class:`~harness.contract.Engine` second. It defines which engine
-    is prepared, and overrides the methods that it does not only forward. Shapes, dtypes and errors are those of the
-    methods of ``Engine``.
+    A subclass derives from this class first and from :class:`~harness.contract.Engine` second. It sets ``_prepared`` in
+    ``prepare`` and ``generate``, and overrides the methods that it does not only forward. Shapes, dtypes and errors are
+    those of the methods of ``Engine``.
     """
 
+    _prepared: Engine | None = None
+
     @property
-    @abstractmethod
     def prepared(self) -> Engine:
-        """The engine that answers. It exists from ``prepare`` or ``generate`` on."""
+        """The engine that :meth:`prepare` or :meth:`generate` was last called on."""
+        assert self._prepared is not None, "prepare() comes first"
+        return self._prepared
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
         """Pass the stale vertices and the senders to the prepared engine."""

@@ -32,7 +32,6 @@ class PerDevice(Forwarding, Engine):
     def __init__(self, schedule: Any) -> None:
         super().__init__(schedule)
         self._made: dict[str, Engine] = {}
-        self._prepared: Engine | None = None
 
     def on(self, device: Device) -> Engine:
         """Return the engine for a kind of device; create it on first use."""
@@ -73,12 +72,6 @@ class PerDevice(Forwarding, Engine):
         """Generate code with the engine of the device; later calls go to that engine."""
         self._prepared = self.on(device)
         self._prepared.generate(program, graph, features, device)
-
-    @property
-    def prepared(self) -> Engine:
-        """The engine that :meth:`prepare` or :meth:`generate` was last called on."""
-        assert self._prepared is not None, "prepare() comes first"
-        return self._prepared
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Reset the prepared engine."""

@@ -64,7 +64,6 @@ class TrialEngine(Forwarding, Engine):
         super().__init__(schedule)
         self._budget_s = BUDGET_S if schedule.tune_s is None else schedule.tune_s
         self._problem: Problem | None = None
-        self._engine: Engine | None = None
         self._name = ""
         self._orders: list[str] = []
         self._tried: dict[str, float] = {}
@@ -110,8 +109,8 @@ class TrialEngine(Forwarding, Engine):
         """Plan the order of the smallest estimate."""
         self.close()
         self._problem, self._tried, self._failures = (program, graph, features, device), {}, {}
-        self._engine, self._name = self._under("auto"), "auto"
-        self._engine.generate(program, graph, features, device)
+        self._prepared, self._name = self._under("auto"), "auto"
+        self._prepared.generate(program, graph, features, device)
         self._rank()
 
     def _rank(self) -> None:
@@ -124,12 +123,6 @@ class TrialEngine(Forwarding, Engine):
         self._shares = shares(self._orders, dict(self._chosen["basis"]), device)
         text = repr((program.fingerprint, graph.facts, features, self._of_auto, self._orders))
         self._key = f"{FIGURES}-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
-
-    @property
-    def prepared(self) -> Engine:
-        """The engine of the present order."""
-        assert self._engine is not None, "prepare() comes first"
-        return self._engine
 
     @property
     def problem(self) -> Problem:
@@ -165,8 +158,8 @@ class TrialEngine(Forwarding, Engine):
             self._turn_to(order, phases)
 
     def _turn_to(self, order: str, phases: Phases) -> None:
-        self._engine, self._name = self._under(order), order
-        self._engine.prepare(*self.problem, phases)
+        self._prepared, self._name = self._under(order), order
+        self._prepared.prepare(*self.problem, phases)
 
     def _seconds(self, start: Start) -> float:
         """Return the seconds of the shortest of a few first supersteps, after one that is not timed."""
@@ -214,6 +207,6 @@ class TrialEngine(Forwarding, Engine):
 
     def close(self) -> None:
         """Close the present engine."""
-        engine, self._engine, self._problem = self._engine, None, None
+        engine, self._prepared, self._problem = self._prepared, None, None
         if engine is not None:
             engine.close()

@@ -76,7 +76,6 @@ class TunedEngine(Forwarding, Engine):
         self._budget_s = _BUDGET_S if schedule.tune_s is None else schedule.tune_s
         self._times: dict[str, float] = {}
         self._failures: dict[str, str] = {}
-        self._engine: Engine | None = None
         self._problem: Problem | None = None
 
     # preparation ------------------------------------------------------------------------------------------------------
@@ -132,13 +131,7 @@ class TunedEngine(Forwarding, Engine):
         missing = device.kind == "cuda" and cuda_unavailable(device.index)
         self._times = dict((None if missing else known_figures(self._key, device)) or ())
         self._name = self._fastest() if self._times else next(iter(self._running))
-        self._engine = OnyxEngine(self._running[self._name])
-
-    @property
-    def prepared(self) -> Engine:
-        """The engine of the present plan."""
-        assert self._engine is not None, "prepare() comes first"
-        return self._engine
+        self._prepared = OnyxEngine(self._running[self._name])
 
     @property
     def problem(self) -> Problem:
@@ -189,7 +182,7 @@ class TunedEngine(Forwarding, Engine):
     def _replace(self, name: str) -> None:
         """Close the present engine and create that of another plan."""
         self.prepared.close()
-        self._engine, self._name = OnyxEngine(self._running[name]), name
+        self._prepared, self._name = OnyxEngine(self._running[name]), name
 
     def _supersteps(self, start: Start) -> int:
         """Return how many supersteps of the problem a timed run takes: until it settles, or as many as are cheap."""
@@ -245,6 +238,6 @@ class TunedEngine(Forwarding, Engine):
 
     def close(self) -> None:
         """Close the present engine."""
-        engine, self._engine, self._problem = self._engine, None, None
+        engine, self._prepared, self._problem = self._prepared, None, None
         if engine is not None:
             engine.close()
