@@ -35,11 +35,6 @@ class Holds(Enum):
     FLIPS = "number of times that two buffers have swapped"
     WORK = "intermediate values of kernels"
 
-    @property
-    def flags_vertices(self) -> bool:
-        """True for flags of vertices that select the vertices of a kernel."""
-        return self in (Holds.DIRTY, Holds.ACTIVE, Holds.FRESH)
-
 
 class Order(Enum):
     """The order in which the values of a property are stored; the value is the prefix of its arrays."""

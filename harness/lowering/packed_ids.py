@@ -22,7 +22,7 @@ from harness.lowering.cpu.parallel_for import launch
 from harness.lowering.packed_sizes import blocks_of
 
 Array = NDArray[Any]
-GAPS = 1 << 31  # of the first number of a head; ids are smaller
+GAPS = 1 << 31  # a bit of the first number of a head: its ids are packed as gaps; ids are smaller
 part_of_work: Any = njit(nogil=True, error_model="numpy", _nrt=False)  # type: ignore[call-overload]
 over_parts: Any = launch  # numba's types do not describe it
 FEW = 1 << 17  # ids that one thread packs in about the time that it takes to start others
@@ -76,7 +76,7 @@ def _measure_part(part: int, worker: int, ends: Array, values: Array, heads: Arr
             gaps |= _signed(one, before)
             least, most, before = min(least, one), max(most, one), one
         narrow, wide = _bits(gaps), _bits(most - least)
-        heads[block, 0] = np.uint32(start | (1 << 31)) if narrow < wide else np.uint32(least)
+        heads[block, 0] = np.uint32(start | GAPS) if narrow < wide else np.uint32(least)
         heads[block, 1] = np.uint32(min(narrow, wide))
 
 
@@ -99,8 +99,8 @@ def _pack_part(part: int, worker: int, ends: Array, values: Array, heads: Array,
     for block in range(ends[part], ends[part + 1]):
         at, width = np.int64(heads[block, 1]), np.int64(heads[block + 1, 1]) - np.int64(heads[block, 1])
         base = np.int64(heads[block, 0])
-        gaps = base >= np.int64(1 << 31)
-        before = base - np.int64(1 << 31)
+        gaps = base >= np.int64(GAPS)
+        before = base - np.int64(GAPS)
         held, bits = np.uint64(0), np.int64(0)
         for i in range(block * 32, block * 32 + 32):
             field = np.int64(0)
@@ -129,8 +129,8 @@ def _unpack(heads: Array, words: Array, block: int, first: int, last: int, ids: 
         k = number - block
         at, end = np.int64(heads[k, 1]) - origin, np.int64(heads[k + 1, 1]) - origin
         width, base = end - at, np.int64(heads[k, 0])
-        gaps = base >= np.int64(1 << 31)
-        one = base - np.int64(1 << 31) if gaps else base
+        gaps = base >= np.int64(GAPS)
+        one = base - np.int64(GAPS) if gaps else base
         mask = (np.uint64(1) << np.uint64(width)) - np.uint64(1)
         held, bits = np.uint64(0), np.int64(0)
         for i in range(number * 32, min(number * 32 + 32, last)):
