@@ -45,13 +45,6 @@ FARTHER = 2  # limit of the reference's supersteps for that, as a multiple of th
 GROWTH, TESTED = 1.01, 4  # a response has converged if it grows by less than GROWTH in TESTED supersteps
 
 
-def expected_answer(program: Program, graph: Graph, features: int, inputs: Inputs, max_supersteps: int) -> Answer:
-    """Return the fixed point of a program that settles within a tolerance, otherwise the answer after
-    ``max_supersteps``."""
-    posed = program, graph, features, inputs, max_supersteps
-    return fixed_point(*posed) or answer_at_limit(*posed)
-
-
 def fixed_point(
     program: Program, graph: Graph, features: int, inputs: Inputs, max_supersteps: int, *, cold: bool = True
 ) -> Answer | None:

@@ -9,7 +9,7 @@ import scipy.io
 import scipy.sparse
 
 from harness.graph import load_graph
-from harness.graph.formats.uai import load_markov_network
+from harness.graph.formats.uai import MarkovNetwork
 
 # file, options, vertices, stored edges
 TEXT_FILES = [
@@ -84,11 +84,13 @@ NETWORKS = [
 
 @pytest.mark.parametrize(("name", "variables", "factors", "states"), NETWORKS)
 def test_markov_networks(data, name, variables, factors, states):
-    network = load_markov_network(data / "uai" / f"{name}.uai")
+    network = MarkovNetwork.from_graph(load_graph(data / "uai" / f"{name}.uai", format="uai"))
     network.graph.validate()
     assert (network.graph.num_vertices, network.unary.shape[1]) == (variables, states)
     assert network.graph.meta["factors"] == factors
     np.testing.assert_array_equal(network.pairwise[network.graph.reverse_edges], network.pairwise.transpose(0, 2, 1))
-    assert not network.pairwise[~network.pair_mask].any()
+    csr, states = network.graph.csr, network.state_mask
+    pairs = states[csr.row_of_edge][:, :, None] & states[csr.neighbours][:, None, :]
+    assert not network.pairwise[~pairs].any()
     assert network.unary[network.state_mask].min() >= 0
     assert not network.unary[~network.state_mask].any()

@@ -7,7 +7,6 @@ factor, last variable fastest. The file FILE.uai.evid in the same folder gives o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,15 +42,6 @@ class MarkovNetwork:
         mask: NDArray[np.bool_] = np.arange(self.unary.shape[1]) < self.cardinalities[:, None]
         return mask
 
-    @property
-    def pair_mask(self) -> NDArray[np.bool_]:
-        """Mask of the pairs of states that each edge has, bool[E, k, k]."""
-        states = self.state_mask
-        mask: NDArray[np.bool_] = (
-            states[self.graph.csr.row_of_edge][:, :, None] & states[self.graph.csr.neighbours][:, None, :]
-        )
-        return mask
-
     @classmethod
     def from_graph(cls, graph: Graph) -> MarkovNetwork:
         """Return the network in the vertex and edge data of `graph`, e.g. of a graph loaded from a .uai file.
@@ -69,13 +59,6 @@ class MarkovNetwork:
             raise GraphError(
                 f"graph {graph.name!r} has no {error} and is not a Markov network; load it from a .uai file"
             ) from error
-
-
-def load_markov_network(path: str | Path) -> MarkovNetwork:
-    """Load the network in the .uai file at `path`, with the evidence in its .evid file. Raises GraphError."""
-    from harness.graph.formats import load_graph
-
-    return MarkovNetwork.from_graph(load_graph(path, format="uai"))
 
 
 def read(source: Source, options: ReadOptions) -> Graph:
