@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, metadata, version
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ import psutil
 
 from harness import __version__
 from harness.cache import CACHE_VARIABLE, cache_folder
-from harness.campaign.environment import environment
+from harness.campaign.environment import environment, installed_version
 from harness.campaign.lock_folder import LOCKS_VARIABLE, LockError, lock_folder
 from harness.campaign.text_table import table
 from harness.contract import EngineSpec
@@ -203,7 +203,7 @@ def _gpu(probed: dict[str, dict[str, Any]]) -> Iterator[Finding]:
     if "error" in cupy:
         yield Finding("CuPy", cupy["error"], lacks, install)
         return
-    built = [name for name in ("cupy-cuda12x", "cupy-cuda13x") if _version(name)]
+    built = [name for name in ("cupy-cuda12x", "cupy-cuda13x") if installed_version(name)]
     yield Finding("CuPy", f"{cupy['version']} ({', '.join(built) or 'unknown build'})")
     if len(built) > 1 or (has_gpu and built == ["cupy-cuda13x"] and newest < 13_000):
         met = "several builds" if len(built) > 1 else f"the driver supports CUDA up to {_cuda(newest)}"
@@ -283,13 +283,6 @@ def _installed(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ImportError:  # of a package that contains it
         return False
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _cuda(number: int) -> str:

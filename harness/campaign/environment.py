@@ -40,7 +40,7 @@ def environment() -> dict[str, Any]:
         "most_clock": _most_clock(),
         "python": platform.python_version(),
         "harness": __version__,
-        "packages": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
+        "packages": {name: found for name in _PACKAGES if (found := installed_version(name)) is not None},
         "commit": _commit(),
     }
 
@@ -101,7 +101,8 @@ def _most_clock() -> float | None:
     return int(path.read_text()) / 1000 if path.exists() else None
 
 
-def _version(package: str) -> str | None:
+def installed_version(package: str) -> str | None:
+    """Return the version of an installed package; None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

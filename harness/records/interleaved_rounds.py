@@ -55,16 +55,17 @@ def _current(rounds: Sequence[Record]) -> list[Record]:
     A run that failed before it opened its graph is compatible with any graph.
     """
     newest = max(rounds, key=lambda record: record["started"])
-    graph = _contents(newest)
+    graph = contents_of(newest)
     alike = [
         one
         for one in rounds
-        if one["sources"] == newest["sources"] and (graph is None or _contents(one) in (graph, None))
+        if one["sources"] == newest["sources"] and (graph is None or contents_of(one) in (graph, None))
     ]
     return list({one["round"]: one for one in sorted(alike, key=lambda record: record["started"])}.values())
 
 
-def _contents(record: Record) -> str | None:
+def contents_of(record: Record) -> str | None:
+    """Return the content hash of a record's graph; None if the run failed before opening it."""
     return record["graph"].get("content_hash") if record["graph"] else None
 
 

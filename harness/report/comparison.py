@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.records import Record, machine_of
+from harness.records.interleaved_rounds import contents_of
 from harness.records.outcome import Outcome
 from harness.records.schema import Solve
 from harness.records.statistics import CONFIDENCE, FEWEST_SAMPLES, median_interval
@@ -88,11 +89,6 @@ def confidence_note(records: Sequence[Record]) -> str:
 def _percent(share: float) -> str:
     """Return a share in per cent with one decimal, rounded down."""
     return f"{math.floor(1000 * share) / 10:.1f} %"
-
-
-def contents_of(record: Record) -> str | None:
-    """Return the content hash of a record's graph; None if the run failed before opening it."""
-    return record["graph"].get("content_hash") if record["graph"] else None
 
 
 def changed_graphs(records: Sequence[Record]) -> dict[str, list[str]]:

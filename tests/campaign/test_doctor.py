@@ -65,7 +65,7 @@ def test_a_machine_without_a_gpu_lacks_nothing_that_is_needed(monkeypatch):
 
 
 def test_a_gpu_needs_cupy_for_the_cuda_version_of_its_driver(monkeypatch):
-    monkeypatch.setattr(doctor, "_version", lambda name: "14.2" if name == "cupy-cuda12x" else None)
+    monkeypatch.setattr(doctor, "installed_version", lambda name: "14.2" if name == "cupy-cuda12x" else None)
     found = by_name(GPU)
     assert found["GPU 0"] == Finding("GPU 0", "H100, 80 GB, compute capability 9.0")
     assert found["CUDA driver"].found == "570.1, supports CUDA up to 12.8"
@@ -75,7 +75,7 @@ def test_a_gpu_needs_cupy_for_the_cuda_version_of_its_driver(monkeypatch):
     assert report(list(found.values())).endswith("on the CPU and the GPU needs is here.")
     lacking = by_name(GPU | {"cupy": {"error": "ModuleNotFoundError"}})["CuPy"]
     assert (lacking.state, lacking.fix) == ("problem", "pip install 'onyx-harness[cuda12]'")
-    monkeypatch.setattr(doctor, "_version", lambda name: "14.2" if name == "cupy-cuda13x" else None)
+    monkeypatch.setattr(doctor, "installed_version", lambda name: "14.2" if name == "cupy-cuda13x" else None)
     wrong = by_name(GPU | {"nvrtc": {"error": "NVRTC_ERROR"}})
     assert wrong["CuPy build"].fix == "pip uninstall -y cupy-cuda13x && pip install 'onyx-harness[cuda12]'"
     assert wrong["NVRTC"].state == "problem"
