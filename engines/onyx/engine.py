@@ -13,6 +13,10 @@ _HOOKING = {
     "cpu": "engines.onyx.cpu_hooking:HookingCpuEngine",
     "cuda": "engines.onyx.cuda_hooking:HookingCudaEngine",
 }
+_NEAR_FAR = {
+    "cpu": "harness.lowering.cpu.near_far:NearFarCpuEngine",
+    "cuda": "harness.lowering.cpu.near_far:NearFarCpuEngine",  # which refuses it
+}
 
 
 class OnyxEngine(PerDevice):
@@ -26,14 +30,17 @@ class OnyxEngine(PerDevice):
     def __init__(self, schedule: OnyxSchedule) -> None:
         super().__init__(schedule)
         self.tunes = bool(schedule.tune)
-        self.stepwise = not schedule.hooking and schedule.solver is None
+        self.stepwise = not schedule.hooking and schedule.solver is None and schedule.order is None
 
     def class_for(self, kind: str) -> str:
         """Return the engine class for a kind of device.
 
         With ``tune`` it is that of an engine that chooses its plan, with ``hooking`` that of components without
-        supersteps, and with ``solver`` that of Krylov plans, which refuses a GPU.
+        supersteps, with ``order`` that of paths in order of priority, and with ``solver`` that of Krylov plans, which
+        refuses a GPU.
         """
+        if self.schedule.order is not None:
+            return _NEAR_FAR[kind]
         if self.schedule.hooking:
             return _HOOKING[kind]
         if self.schedule.solver is not None:

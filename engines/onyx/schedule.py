@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from harness.api import EdgeOptions, ScheduleError, option
 
+NEAR_FAR = "near_far"
 WITH_SOLVER = {
     "tune": "it times plans by their supersteps; omit one of them",
     "change_driven": "the vectors of a solver change everywhere; leave it unset",
@@ -100,6 +101,11 @@ class OnyxSchedule(EdgeOptions):
     ``pipeline``, ``balance``, ``vector_width``, ``block_size``, ``persistent`` and ``bottom_up`` do not apply on the
     CPU and are refused there unless None. ``engines.onyx.resolve`` fills in every other option that is None.
 
+    ``order``: *near_far* finds the values of programs of paths (BFS, SSSP) in order of priority instead of supersteps over
+    all active vertices (:mod:`harness.lowering.near_far`). ``delta``: the width of the near list, in values; the default
+    is a multiple of the mean length of an edge. Other options are refused with it. Programs of which it cannot be derived
+    that no message is better than its source's value are refused (:mod:`harness.language.priority_order`).
+
     ``hooking``: find components by hooking and pointer jumping instead of supersteps (:mod:`engines.onyx.hooking`), for
     programs that only pass the least or largest value on, on graphs in which every edge has a reverse edge. Options of
     supersteps are refused with it.
@@ -148,6 +154,12 @@ class OnyxSchedule(EdgeOptions):
         values=("fitted", "estimated"),
     )  # fmt: skip
 
+    order: str | None = option(
+        None, "near_far: find paths in order of priority, by near-far (null: by supersteps)", values=(NEAR_FAR,)
+    )
+    delta: float | None = option(
+        None, "near_far: the width of the near list, in values (null: by the mean length of an edge)", within="(0, inf)"
+    )
     hooking: bool | None = option(
         None, "components by hooking and pointer jumping, without supersteps (null: false)"
     )  # fmt: skip
@@ -160,7 +172,7 @@ class OnyxSchedule(EdgeOptions):
         None, "CPU: solve the linear system of an affine program; auto: cg if it is symmetric (null: supersteps)",
         values=("auto", "bicgstab", "cg"),
     )  # fmt: skip
-    solved: tuple[tuple[str, int], ...] | None = option(None, "set by solver: iterations, products, visited edges")
+    solved: tuple[tuple[str, int], ...] | None = option(None, "set by solver and order: the work that a run did")
 
     GPU_ONLY: ClassVar[tuple[str, ...]] = (
         "pipeline", "balance", "vector_width", "block_size", "persistent", "bottom_up",
@@ -179,16 +191,20 @@ class OnyxSchedule(EdgeOptions):
             if getattr(self, name):
                 raise ScheduleError(f"schedule option {name} has no meaning with a solver; {WITH_SOLVER[name]}")
         if self.solved is not None:
-            raise ScheduleError("schedule option solved is set by solver; leave it unset")
+            raise ScheduleError("schedule option solved is set by solver and order; leave it unset")
         if self.tune_s is not None and not self.tune:
             raise ScheduleError("schedule option tune_s has no meaning without tune=true; leave it unset")
+        if self.delta is not None and self.order is None:
+            raise ScheduleError("schedule option delta has no meaning without order=near_far; leave it unset")
         if self.hooking:
-            self._without_supersteps()
+            self._without_supersteps("hooking=true has no supersteps", "hooking")
+        if self.order is not None:
+            self._without_supersteps("order=near_far has no such supersteps", "order", "delta")
 
-    def _without_supersteps(self) -> None:
-        """Raise ScheduleError if an option of supersteps is given."""
+    def _without_supersteps(self, reason: str, *kept: str) -> None:
+        """Raise ScheduleError if an option of supersteps is given; ``kept``: options that have a meaning."""
         default = type(self)()
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name != "hooking" and value != getattr(default, field.name):
-                raise ScheduleError(f"hooking=true has no supersteps, and {field.name}={value!r} no meaning; omit it")
+            if field.name not in kept and value != getattr(default, field.name):
+                raise ScheduleError(f"{reason}, and {field.name}={value!r} no meaning; omit it")

@@ -45,7 +45,7 @@ EVERY_EDGE_PAIRS = GraphFacts(
 # Options that may stay None: they have no meaning for the program or beside the other options, or their value is known
 # only once kernels are loaded or batches are formed.
 LEFT_OPEN = {
-    "onyx": {"hooking", "solver", "solved", "tune", "tune_s", "tried"},
+    "onyx": {"hooking", "order", "delta", "solver", "solved", "tune", "tune_s", "tried"},
     "simdx": {"filter", "bin_size", "pull_share", "resident_blocks"},
     "scaph": {"extract_threads"}, "lonestar": {"shuffle", "hub", "blocks", "barrier", "workers", "estimates", "basis",
                                                "tune", "tune_s", "tried", "trial_s"},
