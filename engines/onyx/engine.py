@@ -15,7 +15,7 @@ _HOOKING = {
 }
 _NEAR_FAR = {
     "cpu": "harness.lowering.cpu.near_far:NearFarCpuEngine",
-    "cuda": "harness.lowering.cpu.near_far:NearFarCpuEngine",  # which refuses it
+    "cuda": "harness.lowering.cuda.near_far:NearFarCudaEngine",
 }
 
 

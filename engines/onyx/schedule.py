@@ -101,10 +101,10 @@ class OnyxSchedule(EdgeOptions):
     ``pipeline``, ``balance``, ``vector_width``, ``block_size``, ``persistent`` and ``bottom_up`` do not apply on the
     CPU and are refused there unless None. ``engines.onyx.resolve`` fills in every other option that is None.
 
-    ``order``: *near_far* finds the values of programs of paths (BFS, SSSP) in order of priority instead of supersteps over
-    all active vertices (:mod:`harness.lowering.near_far`). ``delta``: the width of the near list, in values; the default
-    is a multiple of the mean length of an edge. Other options are refused with it. Programs of which it cannot be derived
-    that no message is better than its source's value are refused (:mod:`harness.language.priority_order`).
+    ``order``: *near_far* finds the values of programs of paths (BFS, SSSP) in order of priority, instead of supersteps
+    over all active vertices (:mod:`harness.lowering.near_far`). ``delta``: the width of the near list, in values; the
+    default is a multiple of the mean length of an edge. Other options are refused with it, and so are programs of which
+    it is not derived that no message is better than its source's value (:mod:`harness.language.priority_order`).
 
     ``hooking``: find components by hooking and pointer jumping instead of supersteps (:mod:`engines.onyx.hooking`), for
     programs that only pass the least or largest value on, on graphs in which every edge has a reverse edge. Options of

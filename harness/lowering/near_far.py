@@ -201,13 +201,13 @@ class NearFarEngine(Engine):
         """Return the schedule, the order, and the condition on the inputs."""
         order, given = self.order, self.schedule.delta
         best = "least" if order.sign > 0 else "largest"
+        needed = ", ".join([*order.inputs, *order.parameters]) or "the inputs"
         mean = f"{self.default_widths:g} times the mean length of an edge, unbounded if all are equal"
         return "\n".join([
             schedule_text(self),
             f"near-far: leaves bulk-synchronous order; each feature of a vertex sends by itself, {best} values first",
             f"delta: {mean if given is None else format(given, 'g')}",
-            f"required of {', '.join([*order.inputs, *order.parameters]) or 'the inputs'}: no message is better than its "
-            "source's value",
+            f"required of {needed}: no message is better than its source's value",
         ])  # fmt: skip
 
 

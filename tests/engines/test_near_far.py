@@ -18,12 +18,26 @@ from harness.algorithms.kcore import KCore
 from harness.algorithms.pagerank import PageRank
 from harness.algorithms.sssp import SSSP
 from harness.contract import Device, EngineFailure, No, Phases, ScheduleError, Unsupported
+from harness.device.compilation import compiled
 from harness.graph import Graph
-from harness.graph.generators import grid, rmat
+from harness.graph.generators import delaunay, grid, rmat
 from harness.language import Inputs, minimum, trace
 from harness.language.priority_order import PriorityOrder, priority_order
+from harness.lowering.cuda.near_far import NearFarCudaEngine
 from harness.lowering.near_far import UNBOUNDED
-from tests.engines.near_far import GRAPHS, PROGRAMS, SERIAL, by_supersteps, check, paths, run, scattered, starts
+from tests.engines.cuda_modules import CHIPS
+from tests.engines.near_far import (
+    GRAPHS,
+    PROGRAMS,
+    SERIAL,
+    by_supersteps,
+    check,
+    paths,
+    run,
+    scattered,
+    starts,
+    weighted,
+)
 
 NEAR_FAR = OnyxSchedule(order="near_far")
 
@@ -189,3 +203,38 @@ def test_the_explanation_has_the_order_its_condition_and_the_loop():
     assert "required of weight: no message is better than its source's value" in text
     assert "message = (value + input_0)" in text
     assert engine.resolved_options() == {"order": "near_far"}
+
+
+# on a CUDA device -----------------------------------------------------------------------------------------------------
+@pytest.mark.gpu
+@pytest.mark.parametrize("features", [1, 3])
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_kernel_gives_the_values_of_supersteps(name, program, features):
+    check(OnyxEngine(NEAR_FAR), program, GRAPHS[name](), features, Device("cuda", 0))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("delta", [None, 0.05, 1e30])
+@pytest.mark.parametrize("graph", [lambda: rmat(16), lambda: grid(300, 300, removed=0.3), lambda: delaunay(1 << 15)])
+def test_larger_graphs_on_a_device(graph, delta):
+    made = weighted(graph().with_reverse_edges(), 1, np.linspace(0, 3, 500))
+    check(OnyxEngine(OnyxSchedule(order="near_far", delta=delta)), "lengths", made, 4, Device("cuda", 0))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("program", ["lengths", "losses"])
+def test_the_kernel_compiles_without_spills(chip, program):
+    engine = NearFarCudaEngine(NEAR_FAR)
+    engine.generate(PROGRAMS[program], GRAPHS["hub"](), 3, Device("cuda", 0))
+    (found,) = compiled(engine.source(), {}, chip).resources().values()
+    assert found["spills"] == found["stack"] == 0
+    assert found["registers"] <= 64  # two blocks are resident
+
+
+def test_the_explanation_for_a_device_has_the_kernel():
+    engine = OnyxEngine(NEAR_FAR)
+    engine.generate(PROGRAMS["lengths"], GRAPHS["hub"](), 1, Device("cuda", 0))
+    text = engine.explain()
+    assert "delta: 16 times the mean length of an edge" in text
+    assert "return (value + input_0s[e]);" in text

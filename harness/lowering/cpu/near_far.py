@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness.contract import No, Yes
 from harness.language.priority_order import PriorityOrder
 from harness.lowering.cpu.modules import load_module
 from harness.lowering.near_far import Array, Counts, NearFarEngine, inputs_of, message_text
@@ -133,12 +132,6 @@ class NearFarCpuEngine(NearFarEngine):
     default_widths: ClassVar[float] = 2.0
     _pool: ThreadPoolExecutor | None = None
     _solve: Callable[..., tuple[int, int, int]]
-
-    def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
-        """Refuse other devices."""
-        if device.kind != "cpu":
-            return No("order=near_far is built for the CPU only; leave it unset")
-        return super().supports(program, graph, features, device)
 
     def bytes_needed(self, graph: Graph, lanes: int, device: Device) -> int:
         """Return the bytes of the values at the start and in a run, and of the lists of each thread."""

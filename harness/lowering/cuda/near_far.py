@@ -1,0 +1,216 @@
+"""Near-far on a CUDA device (:mod:`harness.lowering.near_far`): one launch for a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from harness.contract import No, Operations, RunStatistics, Yes
+from harness.device.compilation import compiled
+from harness.device.cuda import architecture, open_device, require_memory
+from harness.facts import Degrees, GraphFacts
+from harness.lowering.cuda.buffers import CudaBuffer, of_structure
+from harness.lowering.cuda.device_store import DeviceStore
+from harness.lowering.cuda.residency import residency_of
+from harness.lowering.near_far import Array, Counts, NearFarEngine, inputs_of, message_text
+
+if TYPE_CHECKING:
+    from harness.contract import Device, Phases
+    from harness.graph import Graph
+    from harness.language import Program
+    from harness.language.priority_order import PriorityOrder
+
+KERNEL = "near_far"
+BLOCK = 512  # threads
+LONG = 1024  # edges; items of more are cut into pieces of as many, which blocks share
+MOST_ITEMS = 1 << 31  # items have numbers of 32 bits
+WORDS = 12  # of the state
+BEST, SUPERSTEPS, THRESHOLDS, EDGES = 6, 7, 8, 10  # words of the state
+LOCK = 64  # words of the barrier
+ITEM_BYTES = 28  # value, two near lists, two far lists, two marks
+HELD = ("_function", "_offsets", "_neighbours", "_lists", "_state", "_lock", "_edges", "_parameters", "_code")
+OPERATORS = {
+    "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "min": "fminf({}, {})", "max": "fmaxf({}, {})",
+    "const": "float({})",
+}  # fmt: skip
+MESSAGE = """class Message {{
+    const float* const parameters;{fields}
+
+public:
+    __device__ Message(const float* parameters{given}) : parameters(parameters){set} {{}}
+    __device__ float operator()(float value, long long e) const {{ return {message}; }}
+}};
+"""
+
+
+class NearFarCudaEngine(NearFarEngine):
+    """Near-far in one launch, with teams of lanes that share the edges of a value."""
+
+    # Not measured. A wider near list than on the CPU keeps more threads busy.
+    default_widths: ClassVar[float] = 16.0
+    device: Device
+    _store: DeviceStore | None = None  # once it is built
+    _values: Any = None  # once it is prepared
+
+    def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
+        """Return whether the program's values may be found in order of priority, and have numbers of 32 bits."""
+        answer = super().supports(program, graph, features, device)
+        if isinstance(answer, Yes) and graph.num_vertices * features > MOST_ITEMS:
+            return No(f"order=near_far numbers vertices times features up to {MOST_ITEMS}; take fewer features")
+        return answer
+
+    def bytes_needed(self, graph: Graph, lanes: int, device: Device) -> int:
+        """Return the bytes of the graph's out-edges and their inputs, and of values, lists and marks."""
+        structure = sum(buffer.nbytes for buffer in _structure(graph))
+        inputs = 4 * graph.num_edges
+        return structure + inputs + ITEM_BYTES * graph.num_vertices * lanes + 8 * lanes * pieces_of(graph.facts)
+
+    def source(self) -> str:
+        """Return the source of the kernel."""
+        here, order = Path(__file__), self.order
+        texts = [here.with_name(name).read_text(encoding="utf-8") for name in ("barrier.cuh", "near_far.cu")]
+        barrier = texts[0].replace('#include "run.cuh"\n', "")  # which kernels of supersteps have
+        named = inputs_of(order)
+        arrays = [f"{named[name]}s" for name in order.inputs]
+        typed = "".join(f", const float* {name}" for name in arrays)
+        defined = {
+            "BLOCK": BLOCK, "TEAM": team_of(self.graph.facts), "LONG": LONG, "LANES": max(1, self.lanes),
+            "LEAST": int(order.sign > 0),
+            "WORST": f"__int_as_float({'0x7f800000' if order.sign > 0 else '0xff800000'})",
+        }  # fmt: skip
+        lines = [f"#define {name} {value}" for name, value in defined.items()]
+        lines += ["#ifndef INFINITY", "#define INFINITY __int_as_float(0x7f800000)", "#endif"]
+        given = "".join(f", {name}" for name in arrays)
+        kernel = texts[1].replace(" INPUTS)", f"{typed})").replace(" GIVEN}", f"{given}}}")
+        return "\n".join([*lines, message_class(order, arrays), barrier, kernel])
+
+    def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Compile the kernel, and arrange the graph's arrays on the host."""
+        self.close()
+        self.pose(program, graph, features)
+        self.device = device
+        with phases("compile"):
+            self._code = compiled(self.source(), {}, architecture(device.index))
+        with phases("transform"):
+            self._store = DeviceStore.of(graph, device=device.index)
+            self._store.stage(_structure(graph))
+
+    def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
+        """Load the kernel, upload the out-edges, and allocate the lists. Raises MemoryError, EngineFailure."""
+        import cupy
+
+        built = self._store is not None and self._values is None
+        if not built or (self.program, self.graph, self.features) != (program, graph, features):
+            self.build(program, graph, features, device, phases)
+        store = self._store
+        assert store is not None
+        with phases("load"):
+            attributes = open_device(device.index).attributes
+            module = cupy.cuda.function.Module()
+            module.load(self._code.code)
+            self._function = module.get_function(KERNEL)
+            residency = residency_of(self._function, attributes, BLOCK)
+            self._blocks = residency.take(KERNEL, None, "leave order unset")
+        with phases("upload"):
+            items = max(1, graph.num_vertices * self.lanes)
+            pieces = max(1, 2 * self.lanes * pieces_of(graph.facts))
+            require_memory(store.device_bytes(_structure(graph)) + ITEM_BYTES * items + 4 * pieces)
+            store.attach()
+            self._offsets, self._neighbours = (store.array(buffer) for buffer in _structure(graph))
+            self._values = cupy.zeros(items, np.float32)
+            self._lists = [cupy.zeros(size, np.uint32) for size in (*[items] * 4, pieces, items, items)]
+            self._state = cupy.zeros(WORDS, np.uint32)
+            self._lock = cupy.zeros(LOCK, np.uint64)
+            self._edges: dict[str, tuple[Any, Any]] = {}
+
+    def start(self, values: Array, edges: tuple[Array, ...], parameters: tuple[np.float32, ...]) -> None:
+        """Upload the values, and the inputs that are not those of the last reset. Raises MemoryError."""
+        import cupy
+
+        if values.size:
+            self._values.set(np.ascontiguousarray(values).reshape(-1))
+        for name, array in zip(self.order.inputs, edges, strict=True):
+            if name not in self._edges or self._edges[name][0] is not array:
+                self._edges.pop(name, None)
+                require_memory(array.nbytes)
+                self._edges[name] = array, cupy.asarray(array)
+        state = np.zeros(WORDS, np.uint32)
+        state[BEST] = np.float32(np.inf * self.order.sign).view(np.uint32)
+        self._state.set(state)
+        self._parameters = cupy.asarray(np.array([0, *parameters], np.float32))
+        cupy.cuda.Device().synchronize()
+
+    def solve(self, delta: np.float32) -> Counts:
+        """Find the values in one launch."""
+        import cupy
+
+        self._parameters[:1].fill(delta)
+        inputs = [self._edges[name][1] for name in self.order.inputs]
+        arguments = (
+            self._offsets, self._neighbours, self._values, *self._lists, self._state, self._lock, self._parameters,
+            np.uint32(self.graph.num_vertices * self.lanes), *inputs,
+        )  # fmt: skip
+        cupy.cuda.Device().synchronize()
+        self._function((self._blocks,), (BLOCK,), arguments, enable_cooperative_groups=True)
+        state = np.asarray(self._state.get())
+        edges = int(state[EDGES : EDGES + 2].view(np.uint64)[0])
+        return Counts(int(state[SUPERSTEPS]), int(state[THRESHOLDS]), edges)
+
+    def operations(self, statistics: RunStatistics) -> Operations:
+        """Return the number of launches; successful atomic minima are not counted."""
+        return Operations(launches=1)
+
+    def answer(self) -> Array:
+        """Return the values, from the device."""
+        found = np.asarray(self._values.get(), np.float32)
+        return found[: self.graph.num_vertices * self.lanes].reshape(self.graph.num_vertices, self.lanes)
+
+    def explain(self) -> str:
+        """Return the order, and the source of the kernel."""
+        return f"{super().explain()}\n\n{self.source()}"
+
+    def close(self) -> None:
+        """Release the arrays and the kernel."""
+        store, self._store = self._store, None
+        if store is not None and self._values is not None:
+            store.detach()
+        self._values = None
+        for name in HELD:
+            self.__dict__.pop(name, None)
+
+
+def message_class(order: PriorityOrder, arrays: list[str]) -> str:
+    """Return the class of the message of edge e."""
+    named = inputs_of(order)
+    values = {name: f"{named[name]}s[e]" for name in order.inputs}
+    values |= {name: f"parameters[{1 + at}]" for at, name in enumerate(order.parameters)}
+    return MESSAGE.format(
+        fields="".join(f"\n    const float* const {name};" for name in arrays),
+        given="".join(f", const float* {name}" for name in arrays), set="".join(f", {name}({name})" for name in arrays),
+        message=message_text(order, OPERATORS, values),
+    )  # fmt: skip
+
+
+def team_of(graph: GraphFacts) -> int:
+    """Return the lanes that share the edges of an item: the least power of two that is no less than the mean degree,
+    up to 32."""
+    lanes = 1
+    while lanes < 32 and lanes < graph.average_degree:
+        lanes *= 2
+    return lanes
+
+
+def pieces_of(graph: GraphFacts) -> int:
+    """Return the most pieces of a superstep, for each feature."""
+    return Degrees(tuple(one for one in graph.out_degrees.counts if one[0] > LONG)).pieces(LONG)
+
+
+def _structure(graph: Graph) -> list[CudaBuffer]:
+    """Return the buffers of the offsets, int64[V + 1], and of the neighbours, uint32[E], of out-edges."""
+    named = {buffer.name: buffer for buffer in of_structure(graph.facts, many_edges=True)}
+    return [named["out_offsets"], named["out_neighbours"]]
+
+
+__all__ = ["KERNEL", "NearFarCudaEngine", "pieces_of", "team_of"]
