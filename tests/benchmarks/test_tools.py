@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from harness.graph.generators import grid
-from tests.benchmarks import second_thread
+from tests.benchmarks import near_far, second_thread
 from tests.benchmarks.one_renderer import __main__ as one_renderer
 
 
@@ -33,3 +33,11 @@ def test_two_renderers_are_compared(capsys, monkeypatch):
     small = ["--rounds", "1", "--scale", "8", "--algorithms", "PageRank", "--features", "8"]
     lines = printed(one_renderer, small, capsys, monkeypatch)
     assert sum(line.startswith("| PageRank |") for line in lines) >= 3
+
+
+def test_widths_of_near_far_are_measured(capsys, monkeypatch):
+    lines = printed(near_far, ["--side", "20", "--widths", "1", "8", "--runs", "1"], capsys, monkeypatch)
+    assert lines[0].startswith("grid_20x20: 400 vertices, ")
+    assert [line.count(" supersteps, ") for line in lines[1:]] == [1, 1, 1]
+    assert "delta         8" in lines[2]
+    assert "delta         2" in lines[3]  # the default
