@@ -19,6 +19,9 @@
 #define __global__
 #endif
 
+struct float2 {
+    float x, y;
+};
 struct float4 {
     float x, y, z, w;
 };
@@ -39,7 +42,7 @@ struct Index {
     unsigned x, y;
 };
 
-extern Index thread_index, block_index, grid_size;
+extern Index thread_index, block_index, block_size, grid_size;
 extern unsigned char dynamic_shared[];
 
 [[noreturn]] void fail(const char* why);
@@ -89,6 +92,7 @@ const char* launch(void (*kernel)(Parameters...), const unsigned* grid, void** a
 
 #define threadIdx emulated::thread_index
 #define blockIdx emulated::block_index
+#define blockDim emulated::block_size
 #define gridDim emulated::grid_size
 
 // Barriers, and exchanges between the lanes that a mask names ----------------------------------------------------------------
@@ -154,6 +158,8 @@ static inline unsigned atomicInc(unsigned* target, unsigned last)
     return updated(target, [=](unsigned before) { return before >= last ? 0 : before + 1; });
 }
 static inline float __ldca(const float* source) { return *source; }
+template <class Value> static inline Value __ldcg(const Value* source) { return *source; }
+template <class Value> static inline void __stcg(Value* target, Value value) { *target = value; }
 static inline void __threadfence() {}
 [[noreturn]] static inline void __trap() { emulated::fail("it trapped"); }
 

@@ -38,7 +38,7 @@ struct Fiber {
     unsigned long shown;  // to the other lanes
 };
 
-Index thread_index, block_index, grid_size;
+Index thread_index, block_index, block_size, grid_size;
 alignas(64) unsigned char dynamic_shared[MOST_SHARED + GUARD];
 static unsigned char stacks[MOST_THREADS][STACK];
 static int threads;
@@ -187,7 +187,7 @@ const char* launch(const unsigned* grid, void (*kernel)())
     static unsigned launches = 0;
     if (grid[2] > MOST_THREADS || grid[3] > MOST_SHARED) return "more threads or shared memory than there are";
     ++launches;
-    grid_size = {grid[0], grid[1]}, threads = grid[2], body = kernel, failure = nullptr;
+    grid_size = {grid[0], grid[1]}, block_size = {grid[2], 1}, threads = grid[2], body = kernel, failure = nullptr;
 #ifdef COUNTING
     return run_sample(grid[3], run_block);
 #else

@@ -36,7 +36,7 @@ class Kernels:
     def __init__(self, source: str, included: Mapping[str, str], block: int = 64) -> None:
         self._module, self._block, self._functions = RacingModule(), block, {}
         # The emulator takes the parameters of a kernel on one line only.
-        source = re.sub(r"__global__ void \w+\([^()]*\)", lambda found: " ".join(found[0].split()), source)
+        source = re.sub(r"__global__ void \w+\([^()\\]*\)", lambda found: " ".join(found[0].split()), source)
         self._module.load(str(library(source, included, racing=True)).encode())
 
     def __call__(self, name: str, blocks: int, *arguments: object, shared: int = 0) -> list[NDArray]:
