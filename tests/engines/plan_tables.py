@@ -16,16 +16,20 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from harness.algorithms.sgd_mf import SGDMatrixFactorisation
 from harness.contract import No, options_of, schedule_from_options
 from harness.facts import DeviceFacts, GraphFacts
+from harness.graph import Graph
+from harness.language import Algorithm, Program, trace
 from harness.lowering.cpu.plan import CpuPlan
 from harness.lowering.cuda.plan import CudaPlan
-from tests.engines.problems import SPECS, problem, program
+from tests.engines.problems import ALGORITHMS, ELSEWHERE, IN_PLACE, NETWORKS, SPECS, new_engine, small
 
 FOLDER = Path(__file__).parent / "plans"
 DEVICES = {"cpu": DeviceFacts("cpu", 2, cache_bytes=1 << 20), "cuda": DeviceFacts("cuda")}
@@ -33,17 +37,13 @@ PROBLEMS = {
     "bfs": (1, "rmat"), "sssp": (4, "rmat"), "pagerank": (4, "rmat"), "kcore": (1, "rmat"), "components": (1, "grid"),
     "label_propagation": (8, "grid"), "manifold_ranking": (3, "scattered"), "hits": (2, "rmat"),
     "belief_propagation": (3, "picture"), "als": (4, "ratings"), "multimodal": (2, "grid"),
+    "feature_diffusion": (3, "grid"), "mst": (1, "grid"), "mf_gd": (2, "ratings"), "sgd_mf": (4, "ratings"),
+    "sgd_mf lossy": (4, "ratings"),
 }  # fmt: skip
-ENGINES = {
-    "onyx": "engines.onyx:Onyx",
-    "gunrock": "engines.pushbaseline.gunrock:Gunrock",
-    "tigr": "engines.pushbaseline.tigr:Tigr",
-    "simdx": "engines.pullbaseline.simdx:Simdx",
-    "emogi": "engines.outofmemory.emogi:Emogi",
-    "scaph": "engines.outofmemory.scaph:Scaph",
-}
+ENGINES = ("onyx", "gunrock", "tigr", "simdx", "emogi", "scaph", "lonestar")
 LARGE = GraphFacts(1 << 20, 1 << 24, 1 << 12)  # of a graph whose vertices differ in their degrees
 HUGE = GraphFacts(1 << 28, 1 << 33, 1 << 20)  # more edges than 32 bits number
+LOSSY = SGDMatrixFactorisation(conflicts="lossy")
 FACTS = {"large": LARGE, "huge": HUGE}
 ROWS = Path(__file__).with_name("plan_rows.txt")
 
@@ -77,14 +77,31 @@ def written(engine: str) -> dict[str, list[str]]:
 def lines(engine: str, device: str, options: Mapping[str, Any], algorithm: str, graph: str) -> Iterator[str]:
     """Return the plan of an algorithm as text."""
     features, name = PROBLEMS[algorithm]
-    facts = FACTS[graph] if graph in FACTS else problem(algorithm, graph or name, features)[0].facts
-    package, _, prefix = ENGINES[engine].partition(":")
-    cls = getattr(importlib.import_module(f"{package}.{device}_engine"), f"{prefix}{device.capitalize()}Engine")
-    plan = cls(schedule_from_options(SPECS[engine], options)).plan(program(algorithm), facts, features, DEVICES[device])
+    own = posed(algorithm).prepare_graph(graph_of(name, features)).facts
+    facts = own if not graph else FACTS[graph] if graph in FACTS else graph_of(graph, features).facts
+    package, _, name = new_engine(engine, options).class_for(device).partition(":")
+    cls = getattr(importlib.import_module(package), name)
+    plan = cls(schedule_from_options(SPECS[engine], options)).plan(traced(algorithm), facts, features, DEVICES[device])
     if isinstance(plan, No):
         yield f"    refused: {plan.reason}"
     else:
         yield from (f"    {line}" for line in (of_cpu(plan) if isinstance(plan, CpuPlan) else of_cuda(plan)))
+
+
+def posed(algorithm: str) -> Algorithm:
+    """Return an algorithm of the tables."""
+    return LOSSY if algorithm == "sgd_mf lossy" else {**ALGORITHMS, **IN_PLACE, **ELSEWHERE}[algorithm]
+
+
+@cache
+def traced(algorithm: str) -> Program:
+    """Return the program of an algorithm of the tables."""
+    return trace(posed(algorithm))
+
+
+def graph_of(name: str, features: int) -> Graph:
+    """Return a graph of the tests."""
+    return NETWORKS[name](features) if name in NETWORKS else small(name)
 
 
 def of_cpu(plan: CpuPlan) -> Iterator[str]:
