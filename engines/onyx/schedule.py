@@ -55,8 +55,7 @@ class OnyxSchedule(EdgeOptions):
 
     On a CUDA device:
 
-    - ``feature_aware``: consecutive lanes of a lane group hold consecutive features of one edge or vertex, and each
-    lane
+    - ``feature_aware``: consecutive lanes of a lane group hold consecutive features of one edge or vertex. Each lane
       loads ``vector_width`` of them at once (FA, fig. 5.1). If off, a thread loops over all features (NFA).
     - ``change_driven``: as on the CPU; for most graphs the default is to visit all edges
       (``engines.onyx.resolve.measured_choice``, which also chooses ``direction``, ``balance`` and ``persistent``).
@@ -74,13 +73,12 @@ class OnyxSchedule(EdgeOptions):
       (:mod:`engines.onyx.cuda_adaptive`). Records and refusals are as on the CPU.
     - ``share_by``: as on the CPU; *fitted*, the default, is 0.3 for extrema and 0.1 for sums. A device is probed when
       the first engine with *estimated* is prepared on it.
-    - ``balance``: *warp* shares the edges of 32 vertices among the lanes of a warp (push), or lets lane groups of a
-    warp own
-      a vertex, a whole warp one of more edges, and a block a hub (pull): the thesis's balancing. *edge* cuts the edges
-      into equal tiles regardless of the degrees: a hub does not delay other warps, and a pull processes 128 features
-      and more in panels of 64 (``engines.onyx.cuda_panels``). The default (None) is chosen with ``change_driven``; for
-      other graphs it is *edge*, but *warp* if a thread loops over features, if matrices are summed, or if vertices that
-      pull have few edges.
+    - ``balance``: who reads the edges of a vertex. *warp* is the thesis's balancing. In a push, the lanes of a warp share
+      the edges of 32 vertices. In a pull, lane groups of a warp own a vertex, a whole warp owns a vertex of more edges,
+      and a block owns a hub. *edge* cuts the edges into equal tiles regardless of the degrees: a hub does not delay
+      other warps, and a pull processes 128 features and more in panels of 64 (``engines.onyx.cuda_panels``). The
+      default (None) is chosen with ``change_driven``. For other graphs it is *edge*, but *warp* if a thread loops over
+      features, if matrices are summed, or if the vertices of a pull have few edges.
     - ``pipeline``: the next edges are searched and fetched during the computation on the present ones (fig. 5.3).
     - ``block_size``: threads of a block.
 

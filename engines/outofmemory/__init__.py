@@ -20,7 +20,7 @@ def onyx_engines() -> list[EngineSpec]:
         ),
         EngineSpec(
             "scaph",
-            "push, subgraphs brought to the device whole or by active rows, by their value (Zheng et al. 2020)",
+            "push, subgraphs of edges read whole or only their active rows, by their value (Zheng et al. 2020)",
             ScaphSchedule,
             "engines.outofmemory.scaph.engine:ScaphEngine",
             requires=("numba",),

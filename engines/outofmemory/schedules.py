@@ -13,47 +13,46 @@ ACCESS = ("naive", "merged", "aligned", "chunk", "tiled")
 
 @dataclass(frozen=True, kw_only=True)
 class EmogiSchedule(EdgeOptions):
-    """EMOGI's schedule.
+    """The options of EMOGI style (Min et al. 2020, sec. 4).
 
-    ``edges``: *mapped* (the default) is EMOGI, *managed* its comparison with unified memory, with ``advice``;
-    *resident* shows what the link costs. The CPU has memory-mapped files for *mapped*.
+    - ``edges``: the place of the edge arrays. *mapped* (the default) is EMOGI: kernels read host memory in place; on
+      the CPU the arrays are memory-mapped files. *managed* is the unified memory that the paper compares with
+      (``advice`` sets its hints). *resident* keeps the edges on the device, which shows the cost of the link.
+    - ``kept_share``: the share of managed edges whose pages may stay on the GPU. Other pages are moved to the host
+      after every superstep (:class:`~engines.outofmemory.emogi.kept_pages.KeepingPages`), which imitates a GPU with
+      less memory. None: no page is moved back.
+    - ``access``: which lanes of a GPU read the edges of a vertex (sec. 4.3). *naive*: one thread. *merged*: a warp,
+      whose lanes read consecutive edges. *aligned* (the default): a warp that begins at the line of 128 bytes in
+      which the edges begin. *chunk*: as *aligned*, with eight consecutive vertices for each warp (the published
+      code). *tiled*: a warp reads a line of 128 bytes with the edges of all active vertices in it; this pattern is
+      not EMOGI's, and short rows fill lines with it.
+    - ``frontier``: how kernels find active vertices. *flags* (the default, EMOGI's): they test a flag of every vertex.
+      *list*: a kernel lists the active vertices before their edges are read.
+    - ``rebuild``: supersteps between rebuilds of rounded sums from all messages; 0: never. Sums are also rebuilt while
+      nearly all sources are active, and before a run ends.
+    - ``counters``: count the requests over the link in every superstep (:class:`harness.contract.Transfers`). This adds
+      a kernel for every reduction.
 
-    ``kept_share``: of managed edges. The pages of the others are moved to the host after every superstep, as on a GPU
-    with less memory (:class:`~engines.outofmemory.emogi.kept_pages.KeepingPages`). None: pages stay that were moved.
-
-    ``access``: the lanes that read the edges of a vertex, on a GPU (sec. 4.3). *naive*: a thread. *merged*: a warp,
-    whose lanes read consecutive edges. *aligned* (the default): the same, from the line of 128 bytes on in which the
-    edges begin. *chunk*: aligned, and a warp takes eight consecutive vertices (the published code). *tiled* is not
-    EMOGI's: a warp reads a line of 128 bytes with the edges of all active vertices in it, so that short rows fill
-    lines.
-
-    ``frontier``: *flags* (the default, EMOGI's): kernels test the flags of all vertices. *list*: active vertices are
-    listed before their edges are read.
-
-    ``rebuild``: sums that round are rebuilt from all messages every ``rebuild`` supersteps, while nearly all sources
-    are active, and before the run ends (0: never). ``counters``: count the requests over the link in every superstep
-    (:class:`harness.contract.Transfers`), with one more kernel for every reduction.
-
-    Raises ScheduleError for counters of edges that are not mapped, and for a kept share of edges that are not managed,
-    or that are prefetched.
+    Raises ScheduleError for ``counters`` if the edges are not mapped, and for ``kept_share`` if the edges are not
+    managed or are prefetched.
     """
 
     edges: str | None = option(
-        None, "place of the edge arrays: host memory that a GPU reads in place, or a file that the CPU maps; memory "
-        "whose pages the driver moves to a GPU; memory of the device (null: mapped)",
+        None, "place of the edge arrays: mapped: host memory that a GPU reads in place, or a file that the CPU maps; "
+        "managed: memory whose pages the driver moves; resident: memory of the device (null: mapped)",
         values=("mapped", "managed", "resident"),
     )  # fmt: skip
-    access: str | None = option(None, "GPU: lanes that read the edges of a vertex (null: aligned)", values=ACCESS)
+    access: str | None = option(None, "GPU: which lanes read the edges of a vertex (null: aligned)", values=ACCESS)
     frontier: str | None = option(
-        None, "GPU: active vertices by flags, or listed first (null: flags)", values=("flags", "list")
+        None, "GPU: find active vertices by flags, or list them first (null: flags)", values=("flags", "list")
     )
-    rebuild: int = option(64, "supersteps between rebuilding sums that round; 0: never", within="[0, inf)")
+    rebuild: int = option(64, "supersteps between rebuilds of rounded sums; 0: never", within="[0, inf)")
     counters: bool | None = option(
-        None, "GPU, mapped edges: count requests over the host link, in kernels of their own (null: false)"
+        None, "GPU, mapped edges: count requests over the host link, in additional kernels (null: false)"
     )
 
     kept_share: float | None = option(
-        None, "GPU, managed edges: share whose pages may stay on the GPU from superstep to superstep (null: 1)",
+        None, "GPU, managed edges: share of the edges whose pages may stay on the GPU after a superstep (null: 1)",
         within="[0, 1]",
     )  # fmt: skip
 
@@ -78,34 +77,30 @@ class EmogiSchedule(EdgeOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ScaphSchedule(EdgeOptions):
-    """Scaph's schedule: edges in host memory (on the CPU in a file), of which subgraphs are brought to the device.
+    """The options of Scaph style (Zheng et al. 2020).
 
-    ``window_mb``: the size of a subgraph, in MB (32). ``slots``: subgraphs in memory, at most.
+    Edges are in host memory (on the CPU: in a file). The engine reads one subgraph at a time into a slot of the
+    device. The row of a vertex is the list of its out-edges.
 
-    ``values``: *measured*: a subgraph is of high value by the rule of :class:`~engines.outofmemory.scaph.values.Rule`,
-    with ``alpha`` and ``beta``; *high*, *low*: all of them are. Those of high value are read whole. ``low``: of others,
-    *extract*: only the rows of active vertices are read, which threads of the host pack for a GPU
-    (``extract_threads``); *stream*: they are read whole, too; *zero_copy*: a GPU reads their active rows in place.
-    ``access``: the lanes of a GPU that read the edges of a vertex (:class:`EmogiSchedule`).
-
-    ``rule``: of measured values. *paper*: the useful share. *chosen*: the estimated time of reading all rows or the
-    active ones, from rates that are measured on the GPU and its host when edges are uploaded, as HyTGraph chooses.
-    *throughput*, the paper's comparison of throughputs, is refused: it needs the future.
-
-    ``order``: in which subgraphs are processed. *index*: by the numbers of their vertices. *value*: those with the most
-    useful bytes first. *zigzag*: those that are still in slots first, which are not read again, and then ascending and
-    descending numbers in turn.
-
-    ``rounds``: how often a subgraph of high value is processed while it is in memory, at most, with vertex steps in
-    between. 1: supersteps are synchronous. With more, the engine solves whole problems, and only programs run whose
-    answer does not depend on the order of messages.
-
-    ``counters``: in every superstep, the bytes of the edges of active vertices, of those that will be active later in
-    the run, and of the others (:class:`~engines.outofmemory.scaph.activity.ActivityLog`). Counting takes a part of the
-    time.
-
-    ``codes``: with *packed*, all subgraphs are read whole: neither threads of the host nor a GPU find single rows in
-    packed ids.
+    - ``window_mb``: the size of a subgraph in MB (32). ``slots``: the most subgraphs in memory.
+    - ``values``: which subgraphs have a high value. *measured*: those that the ``rule`` selects. *high*, *low*: all or
+      none. A subgraph of high value is read whole.
+    - ``low``: how other subgraphs are read. *extract*: only the rows of active vertices; for a GPU, ``extract_threads``
+      threads of the host pack them. *stream*: whole. *zero_copy*: a GPU reads the active rows in place.
+    - ``access``: which lanes of a GPU read the edges of a vertex (:class:`EmogiSchedule`).
+    - ``rule``: how values are measured. *paper*: by the share of useful bytes, ``alpha`` and ``beta``
+      (:class:`~engines.outofmemory.scaph.values.Rule`). *chosen*: by the estimated times of reading all rows and only
+      the active ones, as in HyTGraph; the rates are measured when edges are uploaded. *throughput*: the paper's
+      comparison of throughputs; it is refused, because it depends on later supersteps.
+    - ``order``: in which order subgraphs are processed. *index*: by the numbers of their vertices. *value*: most useful
+      bytes first. *zigzag*: subgraphs that are still in slots first, without reading them again; then the others, in
+      ascending and descending order in turn.
+    - ``rounds``: how often a subgraph of high value is processed while it is in memory, at most, with vertex steps in
+      between. With 1, supersteps are synchronous. With more, a run goes on until it has settled, and only programs can
+      run whose answer does not depend on the order of messages.
+    - ``counters``: count in every superstep the bytes of rows that are read now, that are read later in the run, and
+      that are not read any more (:class:`~engines.outofmemory.scaph.activity.ActivityLog`). Counting takes time.
+    - ``codes``: with *packed*, all subgraphs must be read whole, because single rows cannot be located in packed ids.
 
     Raises ScheduleError for options that exclude each other.
     """
@@ -115,33 +110,35 @@ class ScaphSchedule(EdgeOptions):
         values=("streamed",),
     )  # fmt: skip
     values: str = option(
-        "measured", "which subgraphs are read whole: by their value, all, or none", values=("measured", "high", "low")
+        "measured",
+        "which subgraphs are read whole: those of high value, all, or none",
+        values=("measured", "high", "low"),
     )
     low: str = option(
-        "extract", "subgraphs of low value: read the rows of active vertices, or all, or (GPU) active rows in place",
+        "extract", "subgraphs of low value: read only active rows, or all rows, or (GPU) active rows in place",
         values=("extract", "stream", "zero_copy"),
     )  # fmt: skip
     rule: str = option(
-        "paper", "measured values: by the useful share, or (GPU) by the estimated time of reading all or active rows; "
+        "paper", "measure values by useful share, or (GPU) by the estimated time of reading all or only active rows; "
         "throughput is refused",
         values=("paper", "chosen", "throughput"),
     )  # fmt: skip
-    alpha: float = option(0.5, "useful share of a subgraph beyond which it is of high value", within="[0, 1]")
-    beta: float = option(0.3, "the same of a subgraph whose useful bytes have grown", within="[0, 1]")
+    alpha: float = option(0.5, "useful share beyond which a subgraph has a high value", within="[0, 1]")
+    beta: float = option(0.3, "the same for a subgraph whose useful bytes have grown", within="[0, 1]")
     rounds: int = option(
-        1, "how often a subgraph of high value is processed while in memory, at most", within="[1, inf)"
+        1, "the most times that a subgraph of high value is processed while it is in memory", within="[1, inf)"
     )
     order: str = option(
-        "index", "subgraphs by number, by their useful bytes, or those in slots first, and then back and forth",
+        "index", "process subgraphs by number, by useful bytes, or those in slots first and others back and forth",
         values=ORDERS,
     )  # fmt: skip
-    slots: int = option(4, "subgraphs in memory, at most", within="[2, inf)")
+    slots: int = option(4, "the most subgraphs in memory", within="[2, inf)")
     extract_threads: int | None = option(
         None, "GPU: threads of the host that pack active rows (null: all)", within="[1, inf)"
     )
-    access: str | None = option(None, "GPU: lanes that read the edges of a vertex (null: tiled)", values=ACCESS)
+    access: str | None = option(None, "GPU: which lanes read the edges of a vertex (null: tiled)", values=ACCESS)
     counters: bool | None = option(
-        None, "count the useful, potentially useful and never used bytes of every superstep (null: false)"
+        None, "count useful, potentially useful and never used bytes in every superstep (null: false)"
     )
 
     GPU_ONLY: ClassVar[tuple[str, ...]] = ("extract_threads", "access")
@@ -150,7 +147,7 @@ class ScaphSchedule(EdgeOptions):
         super().__post_init__()
         if self.rule == "throughput":
             raise ScheduleError(
-                "rule=throughput needs the bytes of vertices that will become active, which no run knows; "
+                "rule=throughput needs the bytes of vertices that will become active, which a run does not know; "
                 "give rule=paper, which stands for it in the paper, or rule=chosen"
             )
         if self.rule == "chosen" and self.values != "measured":
@@ -174,6 +171,6 @@ class ScaphSchedule(EdgeOptions):
             raise ScheduleError("rule=chosen compares the rates of plain ids, and codes=packed has others; omit one")
         if self.values != "high" and self.low != "stream":
             raise ScheduleError(
-                f"codes=packed: low={self.low} reads single rows, which packed ids do not have apart; give low=stream "
+                f"codes=packed: low={self.low} reads single rows, which packed ids cannot locate; give low=stream "
                 "or values=high"
             )

@@ -93,7 +93,7 @@ def test_counters_of_a_number_of_reverse_edges_are_refused(reverse):
     answer = EmogiCudaEngine(EmogiSchedule(counters=True)).plan(program, graph.facts, 1)
     assert isinstance(answer, No) == reverse
     if reverse:
-        assert "hear reads others of 'weight'; omit counters" in answer.reason
+        assert "hear reads other numbers of 'weight'; omit counters" in answer.reason
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """EMOGI style on the CPU: push from the vertices that moved, over edges in memory-mapped files.
 
-The operators are those of the push baselines. A processor has no lanes that share a request, and the operating system
-decides which pages of the files are in memory, so that the options of a GPU's accesses are refused.
+The operators are those of the push baselines. Options of a GPU's accesses are refused: a processor has no lanes that
+share a request, and the operating system decides which pages of the files are in memory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class EmogiCpuEngine(CpuEngine):
 def plan(
     program: Program, schedule: EmogiSchedule, graph: GraphFacts, features: int, device: DeviceFacts, runs: CpuPolicy
 ) -> CpuPlan | No:
-    """Return the plan of a program, or why it cannot run: also for options that only a GPU has."""
+    """Return the plan of a program, or the reason why it cannot run, such as an option that only a GPU has."""
     for name in schedule.GPU_ONLY:
         if getattr(schedule, name) is not None:
             return No(f"schedule option {name} has no meaning on the CPU; leave it unset")

@@ -1,10 +1,10 @@
-"""Templates of kernels that read the edges of active vertices, and that count the requests of doing so."""
+"""Templates of kernels that read the edges of active vertices, and of kernels that count their requests."""
 
 from __future__ import annotations
 
 TYPES = {"naive": "Naive", "merged": "Merged", "aligned": "Aligned", "chunk": "EightRows"}
 
-# Vertices are taken from all consecutive ones, or from a list; VERTICES of them by the same lanes.
+# The same lanes take VERTICES vertices in turn: from a range of consecutive vertices, or from a list.
 VERTICES = """
     @kernel
 {counting}    typedef {access} Access;
@@ -66,7 +66,7 @@ COUNT = """\
                 if (lane_id() == 0) read.add(base, lanes, __popc(edges));
             }"""
 
-# A block takes as many consecutive vertices as it has threads; its warps take the lines with their edges.
+# A block takes BLOCK consecutive vertices. Its warps take the lines of 128 bytes that hold their edges.
 TILES = """
     @kernel
 {counting}    __shared__ Lines tile;

@@ -19,13 +19,13 @@ SECTOR, ELEMENT = 32, 4  # bytes
 
 
 class EmogiExecutor(CudaExecutor):
-    """Run a plan of EMOGI. Cached edges count as visited, and no requests are made for them.
+    """Run a plan of EMOGI.
 
-    Without counters, a record has the bytes of the visited edges only.
+    Cached edges count as visited, but not as requests. Without counters, a record has only the bytes of visited edges.
     """
 
     def replayer(self, arrays: Mapping[str, Any]) -> Replayer:
-        """Return what prepares the calls of a superstep, with requests for cached edges counted apart."""
+        """Return the object that prepares the calls of a superstep; it counts requests for cached edges separately."""
         found = super().replayer(arrays)
         if isinstance(found, Prefixed) and REQUESTS in self.plan.named:
             found.counts = {REQUESTS: CACHED}
@@ -36,7 +36,10 @@ class EmogiExecutor(CudaExecutor):
         super().__init__(plan, store, queue_ahead if share is None else KeepingPages(store, share))
 
     def run(self, max_supersteps: int) -> RunStatistics:
-        """Run until settled or for ``max_supersteps`` more supersteps; with the requests of the run, if counted."""
+        """Run until settled or for ``max_supersteps`` more supersteps.
+
+        The statistics have the requests of the run if the schedule counts them.
+        """
         counts = [name for name in (REQUESTS, CACHED) if name in self.plan.named]
         for name in counts:
             self.arrays[name].fill(0)

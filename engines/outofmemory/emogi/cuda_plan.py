@@ -1,7 +1,7 @@
 """EMOGI style on CUDA devices: push from the vertices that moved, over edges in host memory (Min et al. 2020).
 
-Kernels test flags of all vertices, as the original does: a superstep has one traversal and one update of vertices. A
-program without a change-driven form pushes from all vertices in every superstep.
+Kernels test the flags of all vertices, as the original does. A superstep has one traversal of edges and one update of
+vertices. A program without a change-driven form pushes from all vertices in every superstep.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from harness.api.cuda import Condition, CudaKernel, CudaKernelBuilder, CudaPlan, CudaSetting, Delta
 
 FOLDER = Path(__file__).parent
-# If nearly all sources are active, whole messages read no more edges than changes, and rounding errors do not add up.
+# If nearly all sources are active, whole messages read as many edges as changes, and rounding errors do not add up.
 REBUILD_SHARE = 0.9
-LANES = {"naive": 1.0, "merged": 32.0, "aligned": 32.0, "chunk": 4.0, "tiled": 1.0}  # for each vertex
-REQUESTS, COUNTED = "requests", 5  # the number of requests of 32, 64, 96 and 128 bytes, and of elements read
+LANES = {"naive": 1.0, "merged": 32.0, "aligned": 32.0, "chunk": 4.0, "tiled": 1.0}  # that read the edges of one vertex
+REQUESTS, COUNTED = "requests", 5  # requests of 32, 64, 96 and 128 bytes, and elements read
 CACHED = "cached_requests"  # the same for edges that are cached on the device
 
 LIST = """
@@ -57,7 +57,7 @@ EMPTY = """
     @kernel
     if (blockIdx.x == 0 && threadIdx.x == 0) listed[0] = 0;
 """
-# A vertex is stepped if its flag is set, which is cleared before, because a step may make its own vertex dirty.
+# The steps of a vertex run if its flag is set. The flag is cleared first, because a step may set it again.
 DIRTY = """
     @kernel
     for (Id v = first + thread_of_grid(); v < last; v += threads_of_grid()) {{
@@ -110,33 +110,33 @@ def planned(lowered: LoweredProgram, schedule: EmogiSchedule, facts: GraphFacts,
 
 
 def refused(program: Program, schedule: EmogiSchedule, facts: GraphFacts, features: int) -> str:
-    """Return why this schedule cannot run a lowered program; empty if it can, as far as known without planning."""
+    """Return why a schedule cannot run a lowered program; empty if no reason is known before planning."""
     if schedule.access == "tiled" and schedule.frontier == "list":
-        return "access=tiled reads the rows of consecutive vertices, and a list has others; give frontier=flags"
+        return "access=tiled reads rows of consecutive vertices, which lists do not have; give frontier=flags"
     if schedule.cache_mb and schedule.frontier == "list":
-        return "cache_mb: cached edges are those of consecutive vertices, and a list has others; give frontier=flags"
+        return "cache_mb caches edges of consecutive vertices, which a list does not have; give frontier=flags"
     if schedule.counters:
         for stage in (stage for stage in program.stages if isinstance(stage, EdgeReduce)):
             for space, name in _edge_inputs(program, stage):
                 if program.properties[name].shape or space == "reverse":
                     return (
-                        f"counters=true models one number of every edge in the order of the edges, and {stage.name} "
-                        f"reads others of {name!r}; omit counters"
+                        f"counters=true models one number for every edge, and {stage.name} reads other "
+                        f"numbers of {name!r}; omit counters"
                     )
     return refusal(program, facts, features)
 
 
 def _edge_inputs(program: Program, stage: EdgeReduce) -> set[tuple[str, str]]:
-    """Return the given properties of edges that a reduction reads, each with its space: *edge* or *reverse*."""
+    """Return the input properties of edges that a reduction reads: pairs of *edge* or *reverse*, and the name."""
     return {
         (space, name) for space, name in reads(stage) if space in ("edge", "reverse") and not mutable(program, name)
     }
 
 
 class EmogiPlanner(ThreadPlanner):
-    """Traverse, update and store in the order of the stages.
+    """Plan traversals, updates and stores in the order of the stages.
 
-    ``deltas``: the change-driven forms of the reductions; none: every superstep pushes from all vertices.
+    ``deltas``: the change-driven forms of the reductions. Without them every superstep pushes from all vertices.
     """
 
     def __init__(self, setting: CudaSetting, deltas: Sequence[Delta], schedule: EmogiSchedule) -> None:
@@ -149,7 +149,7 @@ class EmogiPlanner(ThreadPlanner):
 
     # vertices ---------------------------------------------------------------------------------------------------------
     def plan_vertices(self, group: FoldGroup) -> None:
-        """Step the vertices that were reached or changed; all of them if changes are not tracked."""
+        """Plan the steps of vertices that received messages or changed; of all vertices if changes are not tracked."""
         if not self.tracking.change_driven:
             super().plan_vertices(group)
             return
@@ -166,7 +166,10 @@ class EmogiPlanner(ThreadPlanner):
 
     # edges ------------------------------------------------------------------------------------------------------------
     def plan_reduction(self, stage: EdgeReduce) -> None:
-        """Push from the sources that moved, and store what was sent; from all sources if changes are not tracked."""
+        """Plan a push from the sources that moved, and the store of what was sent.
+
+        If changes are not tracked, all sources push, and nothing is stored.
+        """
         if not self.tracking.change_driven:
             self.draft.add(self.clear_kernel(stage), Over.VERTICES, 1)
             self._traverse(stage, changes=False)
@@ -205,7 +208,7 @@ class EmogiPlanner(ThreadPlanner):
             self._count(stage, kernel, listing, unless)
 
     def _visit(self, stage: EdgeReduce, listing: bool) -> tuple[str, list[tuple[str, str]]]:
-        """Return the condition under which the vertex ``u`` is active, and the arguments of a visit of rows."""
+        """Return the C++ condition under which the vertex ``u`` is active, and the arguments of a kernel over rows."""
         signature = [("first", "Id"), ("last", "Id"), ("out_offsets", "offsets")]
         if listing:
             return "true", [*signature, ("frontier", "ids"), ("listed", "ids")]
@@ -251,7 +254,7 @@ class EmogiPlanner(ThreadPlanner):
                 builder.bind_scalar("edge", name, "edge", f"{array}_ahead[i]")
 
     def everyone_kernel(self, stage: EdgeReduce) -> CudaKernel:
-        """Build the kernel that flags all vertices in every group that reads a result which is rebuilt."""
+        """Build the kernel that flags all vertices in every group that reads a rebuilt result."""
         builder = self.builder(f"everyone_{stage.into}", EVERYONE)
         for reader in self.tracking.stale_groups(stage.into):
             flag = builder.argument(f"dirty_{self.tracking.name(reader)}", "flag")
@@ -267,7 +270,7 @@ class EmogiPlanner(ThreadPlanner):
         return builder.finish()
 
     def _count(self, stage: EdgeReduce, kernel: CudaKernel, listing: bool, unless: Condition) -> None:
-        """Add the kernel that counts the requests of a traversal, one array of edges after another."""
+        """Add the kernel that counts the requests of a traversal for one edge array, times the number of arrays."""
         active, signature = self._visit(stage, listing)
         before, flagged = self._visit(stage, listing=False)
         template = count_template(self.access, active, before, listing=listing)

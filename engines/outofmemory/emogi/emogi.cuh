@@ -1,7 +1,7 @@
 // Access patterns of a push over edges in host memory (Min et al. 2020, sec. 4.3), and the requests that they make.
 //
-// A GPU reads host memory in sectors of 32 bytes. The sectors that the lanes of a warp read at once within a line of 128
-// bytes are one request over the link if they are adjacent. Ids of vertices have 4 bytes.
+// A GPU reads host memory in sectors of 32 bytes. Adjacent sectors in a line of 128 bytes that the lanes of a warp read
+// at once are one request over the link. Ids of vertices have 4 bytes.
 #pragma once
 
 #include "threads.cuh"
@@ -9,7 +9,8 @@
 constexpr EdgeId LINE = 32, SECTOR = 8;  // ids
 constexpr int AHEAD = 4;                 // lines that a warp requests before it processes the first of them
 
-// LANES_OF_ROW lanes read the row of a vertex, from `first` on, STEP edges apart; they take VERTICES vertices in turn.
+// LANES_OF_ROW lanes read the edges of a vertex: each from `first` on, STEP edges apart. They take VERTICES vertices in
+// turn.
 struct Naive {
     static constexpr int LANES_OF_ROW = 1, VERTICES = 1, STEP = 1;
     static __device__ EdgeId first(EdgeId start) { return start; }
@@ -29,7 +30,7 @@ struct EightRows : Aligned {
     static constexpr int VERTICES = 8;
 };
 
-// Append the vertices that the lanes of a warp keep to a list; every lane of the warp calls this.
+// Append the vertices of the lanes with `keep` to a list. Every lane of the warp calls this.
 __device__ inline void append(bool keep, Id v, Id* list, Id* length)
 {
     const unsigned kept = __ballot_sync(WARP, keep);
@@ -39,7 +40,8 @@ __device__ inline void append(bool keep, Id v, Id* list, Id* length)
     if (keep) list[at + __popc(kept & ((1u << lane_id()) - 1u))] = v;
 }
 
-// The active vertices among BLOCK consecutive ones, and the lines of 128 bytes with their edges, each once.
+// The active vertices among BLOCK consecutive ones, and the lines of 128 bytes that hold their edges. Each line is listed
+// once.
 struct Lines {
     EdgeId offsets[BLOCK + 1], first_line[BLOCK];
     Id lines_before[BLOCK + 1];
@@ -95,7 +97,7 @@ struct Lines {
         }
         return (first_line[low] + (number - lines_before[low])) * LINE;
     }
-    // Return the active vertex that an edge leaves, counted from the first one of the tile; -1: there is none.
+    // Return the active source of an edge, counted from the first vertex of the tile; -1 if the source is not active.
     __device__ int find(EdgeId e) const
     {
         int low = 0, high = BLOCK;

@@ -1,4 +1,4 @@
-"""Managed edges of which a GPU keeps a share: the comparison on a graph that exceeds its memory."""
+"""Managed edges of which a GPU keeps only a share, as for a graph that exceeds its memory."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KeepingPages:
-    """The loop of a run whose managed pages beyond a share of the edges are moved to the host after every superstep.
+    """Run supersteps, and move the managed pages beyond a share of the edges to the host after each.
 
-    It favours managed memory over a GPU with less memory: all pages that a superstep reads stay until its end, and the
-    first pages stay for all supersteps, where a driver that evicts the oldest ones would keep none of them in repeated
-    sweeps.
+    ``store``: the graph on the device. ``share``: of the edges, 0 to 1; the pages of the first edges stay.
+
+    This is more favourable than a GPU with less memory: all pages that a superstep reads stay until its end, and the
+    pages of the first edges stay in all supersteps. A driver that evicts the oldest pages would keep none of them in
+    repeated sweeps.
     """
 
     store: DeviceStore

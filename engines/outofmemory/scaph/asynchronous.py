@@ -1,4 +1,4 @@
-"""The programs whose answer does not depend on the order of messages, so that subgraphs may run out of step."""
+"""Recognise programs whose answer does not depend on the order of messages; their subgraphs may run asynchronously."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def ordered(lowered: LoweredProgram, groups: Sequence[FoldGroup]) -> str:
         for step in group.vertex_steps:
             for name in step.writes:
                 if tracking.listening_groups(name) and not tracking.bounds_only(group, name):
-                    return f"{step.name} does more than to bound {name!r}"
+                    return f"{step.name} does more than bound {name!r}"
     return ""
 
 
 def out_of_step(lowered: LoweredProgram, groups: Sequence[FoldGroup], rounds: int) -> str:
-    """Return why a program cannot run with a number of rounds; empty if it can."""
+    """Return why a program cannot run with ``rounds`` rounds; empty if it can."""
     reason = ordered(lowered, groups) if rounds > 1 else ""
-    return f"rounds={rounds} processes subgraphs out of step, but {reason}; give rounds=1" if reason else ""
+    return f"rounds={rounds} processes subgraphs asynchronously, but {reason}; give rounds=1" if reason else ""

@@ -1,4 +1,4 @@
-"""Calls of kernels whose edges are subgraphs of a file, read whole or row by row."""
+"""Calls of kernels that read their edges from a file, by subgraphs: whole, or row by row."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from harness.api.cpu import OFFSETS, Slot, WindowedCalls
 if TYPE_CHECKING:
     from engines.outofmemory.schedules import ScaphSchedule
 
-GAP_BYTES = 4096  # between rows that are read at once: the system reads whole pages
+GAP_BYTES = 4096  # rows with smaller gaps are read together: the system reads whole pages
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a subgraph is read. ``runs``: of edges; None: all. ``rows``: the vertices whose rows are read; None: all.
+    """How a subgraph is read.
 
-    ``useful``: bytes of the rows that a kernel needs. ``resident``: a slot has the subgraph, and nothing is read.
+    ``high``: the subgraph has a high value. ``runs``: the first and last + 1 of each run of edges that is read,
+    int[n, 2]; None: all edges. ``rows``: the vertices whose rows are read, int[n]; None: all. ``useful``: the bytes of
+    the rows that a kernel needs. ``resident``: the subgraph is in a slot, and nothing is read.
     """
 
     high: bool
@@ -37,14 +39,15 @@ class Reading:
 
 
 def key_of(names: Collection[str], first: int, last: int) -> Hashable:
-    """Return what identifies a subgraph in a slot: the names of its arrays, and the bounds of its edges."""
+    """Return the key of a subgraph in a slot: the names of its arrays, and the bounds of its edges."""
     return tuple(sorted(names)), first, last
 
 
 class SubgraphCalls(WindowedCalls):
-    """Calls of kernels by subgraphs, which are windows of the file.
+    """Calls of kernels by subgraphs. A subgraph is a window of the file.
 
-    ``schedule``: says how subgraphs are read. ``readings``: choose that, and count what has been read.
+    ``schedule``: the options of how subgraphs are read. ``edge_bytes``: of an edge. ``slot_bytes``: of a slot. The
+    attribute ``readings`` chooses how each subgraph is read, and counts the bytes.
     """
 
     def __init__(self, *arguments: Any, schedule: ScaphSchedule, edge_bytes: int, slot_bytes: int) -> None:
@@ -60,7 +63,7 @@ class SubgraphCalls(WindowedCalls):
     def begin(
         self, slot: int, streamed: Mapping[str, Any], num_edges: int, edges: tuple[int, int], reading: Reading
     ) -> Future[dict[str, Array]]:
-        """Begin to read a subgraph into a slot, if the slot does not have it; return its arrays to come."""
+        """Begin to read a subgraph into a slot, unless it is there; return the future of its arrays."""
         self.readings.slots.put(slot, None if reading.rows is not None else key_of(streamed, *edges))
         coming: Future[dict[str, Array]] = Future()
         if reading.resident:
@@ -76,9 +79,10 @@ class SubgraphCalls(WindowedCalls):
     def reading(
         self, name: str, streamed: Mapping[str, Any], first: int, last: int, rows: Array, offsets: Array
     ) -> Reading:
-        """Decide how kernel ``name`` gets the edges of the vertices ``first..last``, of which it needs some ``rows``.
+        """Choose how the edges of the vertices ``first`` to ``last - 1`` are read, and count the bytes.
 
-        ``streamed``: the arrays that it takes, by name. The bytes are counted.
+        ``name``: the kernel. ``streamed``: the arrays that it takes, by name. ``rows``: the vertices whose rows it
+        needs, int[n]. ``offsets``: of the rows, int[V + 1].
         """
         readings = self.readings
         with readings.times.part("values"):
@@ -98,7 +102,7 @@ class SubgraphCalls(WindowedCalls):
 
     @contextmanager
     def holding(self, edges: Mapping[str, Array]) -> Iterator[None]:
-        """Give kernels the edges of a subgraph in memory, and only these, within the block."""
+        """Pass only the edges of a subgraph in memory to kernels that are called within the block."""
         self._given = edges
         try:
             yield
@@ -119,7 +123,7 @@ class SubgraphCalls(WindowedCalls):
             super(WindowedCalls, self).__call__(kernel.name, parts, **(arguments | dict(self._given)))
 
     def _span(self, kernel: Any, arguments: Any, streamed: Any, first: int, last: int) -> Any:
-        """Return the edges of the vertices ``first..last``, and those that are read."""
+        """Return the bounds of the edges of the vertices ``first`` to ``last - 1``, and the runs that are read."""
         (order,) = {array.order for array in streamed.values()}
         offsets = self._memory.arrays[OFFSETS[order]]
         rows = np.arange(first, last)
@@ -135,7 +139,7 @@ class SubgraphCalls(WindowedCalls):
     def _fetched(
         self, streamed: Mapping[str, Any], spans: Sequence[Any], num_edges: int
     ) -> Iterator[tuple[int, dict[str, Array]]]:
-        """Yield the number and the arrays of each span in the order of the schedule; the next one is read meanwhile."""
+        """Yield the number and the arrays of each span in the order of the schedule; read the next span meanwhile."""
         readings, chosen = self.readings, self._chosen
         resident = {number for number, one in enumerate(chosen) if one.resident}
         useful = {number: one.useful for number, one in enumerate(chosen)}

@@ -1,6 +1,6 @@
 """Scaph style on the CPU: subgraphs are read from a file into a few slots of memory (Zheng et al. 2020).
 
-The operators are those of a change-driven push; the host link of the paper is the disk here.
+The operators are those of a change-driven push. The disk takes the part of the host link in the paper.
 """
 
 from __future__ import annotations

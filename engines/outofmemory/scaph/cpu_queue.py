@@ -83,7 +83,7 @@ class CpuSuperstep(QueuedSuperstep):
         return {n: edge_bytes and edge_bytes * useful_edges(self.offsets, self.rows(n)) for n in found}
 
     def key(self, number: int) -> Hashable:
-        """Return what identifies a subgraph in a slot."""
+        """Return the key of a subgraph in a slot."""
         return key_of(self.streamed, *self.edges(number))
 
     def edges(self, number: int) -> tuple[int, int]:

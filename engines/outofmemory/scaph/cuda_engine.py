@@ -1,4 +1,4 @@
-"""Scaph style on CUDA devices: runs the plans of :mod:`engines.outofmemory.scaph.cuda_plan`."""
+"""Scaph style on CUDA devices (Zheng et al. 2020)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class ScaphCudaEngine(CudaEngine):
     """Push from active vertices over subgraphs that are copied, packed, or read in place.
 
-    With several rounds it solves whole problems.
+    With ``rounds`` above 1, a run goes on until it has settled.
     """
 
     schedule: ScaphSchedule

@@ -1,4 +1,4 @@
-"""Scaph style on CUDA devices: a run, whose subgraphs are read as their values say."""
+"""Runs of Scaph style on CUDA devices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 
 class ScaphCudaExecutor(CudaExecutor):
-    """Run a plan of Scaph. ``readings``: how subgraphs are read, and what has been. ``packer``: packs active rows."""
+    """Run a plan of Scaph.
+
+    ``readings`` chooses how each subgraph is read, and counts the bytes. ``packer`` packs active rows on the host; None
+    if the plan needs none.
+    """
 
     def __init__(self, plan: CudaPlan, *arguments: Any) -> None:
         super().__init__(plan, *arguments)
@@ -51,7 +55,7 @@ class ScaphCudaExecutor(CudaExecutor):
         return (*super().function_names(), *packed, *held, *probes)
 
     def replayer(self, arrays: Mapping[str, Any]) -> Replayer:
-        """Return what prepares the calls of a superstep, by subgraphs if edges are streamed."""
+        """Return the object that prepares the calls of a superstep; if edges are streamed, by subgraphs."""
         if not self.plan.windows.edges:
             return super().replayer(arrays)
         self.streamer = SubgraphStreamer(
@@ -82,7 +86,7 @@ class ScaphCudaExecutor(CudaExecutor):
         return statistics
 
     def _solve(self) -> RunStatistics:
-        """Run until settled by the queue of subgraphs in memory."""
+        """Run until settled, with the queue of subgraphs in memory."""
         run = self.run_in_progress
         run.launches = 0
         if not run.settled:

@@ -1,7 +1,7 @@
 """Scaph style on CUDA devices: push from the vertices that moved, over subgraphs in slots of the device (Zheng 2020).
 
-The kernels are those of the EMOGI style, which run window by window. A window is a subgraph. Before each launch a
-kernel counts the active vertices of every subgraph and their edges, and the host decides how each is read.
+The kernels are those of EMOGI style, launched once for each window; a window is a subgraph. Before these launches a
+kernel counts the active vertices of every subgraph and their edges, and the host decides how each subgraph is read.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features:
 
 
 def extracts(schedule: ScaphSchedule) -> bool:
-    """Return whether the host may pack rows."""
+    """Return whether the host may pack rows under a schedule."""
     return schedule.low == "extract" and schedule.values != "high"
 
 
 def probes_in_place(schedule: ScaphSchedule) -> bool:
-    """Return whether the rate of reads in place is measured."""
+    """Return whether a schedule needs the measured rate of reads in place."""
     return schedule.rule == "chosen" and schedule.low == "zero_copy"
 
 
 def refused(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features: int) -> str:
-    """Return why this schedule cannot run a lowered program; empty if it can, as far as known without planning."""
+    """Return why a schedule cannot run a lowered program; empty if no reason is known before planning."""
     if schedule.advice is not None:
         return "schedule option advice is for managed edges; leave it unset"
     return unstreamable(program) or refusal(program, facts, features)

@@ -1,4 +1,4 @@
-"""Runs on a CUDA device in which subgraphs of high value are processed several times while others are copied."""
+"""Runs on a CUDA device that process subgraphs of high value several times while others are copied."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Calls:
-    """The calls of a superstep: ``push`` by subgraphs, ``sent`` for their vertices, ``others`` after each, ``end``."""
+    """The calls of a superstep.
+
+    ``push``: the kernel over edges, by subgraphs. ``sent``: stores what the vertices of a subgraph have sent.
+    ``others``: follow each subgraph. ``end``: ends the superstep.
+    """
 
     push: SubgraphCall
     sent: Call
@@ -29,7 +33,7 @@ class Calls:
 
     @classmethod
     def of(cls, plan: CudaPlan, streamer: SubgraphStreamer, calls: Sequence[Call]) -> Self:
-        """Sort the calls of a superstep, of which the last one ends it."""
+        """Sort the calls of a superstep by their part; the last call ends the superstep."""
         (group,) = plan.tracking.propagating()
         name = f"sent_{plan.tracking.name(group)}"
         (push,) = (call for call in calls if call.launch and plan.windows.takes(call.launch.kernel))
@@ -39,11 +43,11 @@ class Calls:
 
 
 def solve(run: CudaRun, plan: CudaPlan, streamer: SubgraphStreamer) -> None:
-    """Run until settled on the current stream, for programs whose answer does not depend on the order of messages.
+    """Run until settled on the current stream.
 
-    The first superstep is synchronous. In later ones, each subgraph with active vertices is read and processed, and
-    then the vertices that it reached are stepped (:class:`QueuedSuperstep`). Raises EngineFailure if that takes more
-    than MOST_SUPERSTEPS.
+    The answer of the program must not depend on the order of messages. The first superstep is synchronous. Later ones
+    read and process each subgraph with active vertices, and then run the steps of the vertices that it reached
+    (:class:`QueuedSuperstep`). Raises EngineFailure if that takes more than MOST_SUPERSTEPS.
     """
     run.superstep(0)
     calls, number = Calls.of(plan, streamer, run.launcher.calls(1, run.past)), 1
@@ -61,10 +65,11 @@ def solve(run: CudaRun, plan: CudaPlan, streamer: SubgraphStreamer) -> None:
 
 
 class CudaSuperstep(QueuedSuperstep):
-    """One superstep of a run on a CUDA device; slots are numbers. ``launches``: kernels queued so far.
+    """One superstep of a run on a CUDA device.
 
-    All subgraphs are counted when one of them may be processed again. What is read next, while that is processed, is
-    decided by the same counts. So the host waits for the device once for each subgraph.
+    ``launches``: kernels queued so far. Slots are numbers. When a subgraph may be processed again, the active vertices
+    of all subgraphs are counted. The same counts decide what is read meanwhile, so that the host waits for the device
+    once for each subgraph.
     """
 
     def __init__(self, calls: Calls, streamer: SubgraphStreamer, rounds: int) -> None:
@@ -81,7 +86,7 @@ class CudaSuperstep(QueuedSuperstep):
         return {n: push.edge_bytes * self._counts[n][1] for n in range(len(push.parts)) if self.active(n)}
 
     def key(self, number: int) -> Hashable:
-        """Return what identifies a subgraph in a slot."""
+        """Return the key of a subgraph in a slot."""
         return self.calls.push.key(number)
 
     def active(self, number: int) -> bool:
@@ -124,5 +129,5 @@ class CudaSuperstep(QueuedSuperstep):
         self._current = False
 
     def released(self, slot: int) -> None:
-        """Let a slot be overwritten after the work queued so far."""
+        """Allow the slot to be overwritten after the work that is queued now."""
         self.streamer.free(slot)

@@ -1,4 +1,4 @@
-"""Rates at which subgraphs are read by each means, measured on the device and the host of a run."""
+"""Measure the rates at which subgraphs are read by each means, on the device and the host of a run."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ extern "C" __global__ void ReadInPlace(const unsigned* from, size_t count, unsig
 
 
 def measured_rates(streamer: SubgraphStreamer, means: str) -> Rates:
-    """Return the rates of copies of whole subgraphs, and of another means.
+    """Return the rates of copies of whole subgraphs and of another means, in bytes per second.
 
-    The neighbours of the graph are read, about 32 MB of them: some milliseconds a sample.
+    ``means``: *copied*, *extracted* or *zero_copy*. A sample reads up to 32 MB of the neighbours of the graph, which
+    takes some milliseconds.
     """
     import cupy
 
@@ -43,7 +44,7 @@ def measured_rates(streamer: SubgraphStreamer, means: str) -> Rates:
     runtime = cupy.cuda.runtime
 
     def part(sample: int) -> int:
-        """Return where the bytes of a sample begin: other ones each time, which no cache has."""
+        """Return the address of a sample; samples differ, so that no cache holds them."""
         most = neighbours.nbytes - size
         return int(neighbours.data.ptr) + (sample * size % most // 4 * 4 if most else 0)
 
@@ -79,7 +80,10 @@ def measured_rates(streamer: SubgraphStreamer, means: str) -> Rates:
 
 
 def rate_of(work: Callable[[int], int]) -> float:
-    """Return the bytes a second of some work, which takes the number of a sample and returns its bytes; 0: none."""
+    """Return the highest rate of some work in bytes per second; 0 if there is none.
+
+    ``work`` takes the number of a sample and returns the bytes that it read.
+    """
     best = 0.0
     for sample in range(SAMPLES):
         begin = time.perf_counter()

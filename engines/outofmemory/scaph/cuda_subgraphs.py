@@ -1,4 +1,4 @@
-"""Launches over subgraphs: which are needed, how each is read, and the copies that bring them to the device."""
+"""Launches over subgraphs: choose those with active vertices, read each, and run the kernel for it."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from harness.api.cuda import Bounds, Call, Replay
 
 Array = NDArray[Any]
-Counts: TypeAlias = tuple[int, int, int]  # active vertices, the edges of their rows, the sectors with these
+Counts: TypeAlias = tuple[int, int, int]  # active vertices, their edges, and the sectors that hold these edges
 
 SECTOR = 32  # bytes
 BLOCKS = 16  # of a multiprocessor, for kernels that go over the vertices of subgraphs
-MOST_BLOCKS = 2048  # of kernels over packed rows: about as many
+MOST_BLOCKS = 2048  # of kernels over packed rows
 MOST_ROWS_OF_BLOCKS = 65_535  # of a grid
 ORDER = ("resident", "copied", "extracted")  # the host packs while whole subgraphs are copied
 
 
 class Staging:
-    """A buffer of packed rows in page-locked memory, and one on the device to which it is copied.
+    """A buffer of packed rows in page-locked memory (``host``), and its copy on the device (``device``).
 
-    ``copied``: the event after which the former may be overwritten. ``unpacked``: the same of the latter.
+    ``copied``: the event after which ``host`` may be overwritten. ``unpacked``: the same for ``device``.
     """
 
     def __init__(self, nbytes: int) -> None:
@@ -47,8 +47,11 @@ class Staging:
 
 @dataclass(frozen=True)
 class Packed:
-    """Rows in a buffer: the ``places`` of the arrays in it, in bytes, with the elements of an edge; the bounds of the
-    ``vertices``, and of all their ``edges``."""
+    """Packed rows in a buffer.
+
+    ``places``: by the name of an array, its offset in the buffer in bytes, and its elements per edge. ``vertices``,
+    ``edges``: the bounds of the vertices and of all their edges.
+    """
 
     staging: Staging
     places: Mapping[str, tuple[int, int]]
@@ -57,9 +60,9 @@ class Packed:
 
 
 class SubgraphStreamer(Streamer):
-    """Prepare the calls of a plan whose edges are read by subgraphs; bring these to the slots of the device.
+    """Prepare the calls of a plan whose edges are read by subgraphs, and copy subgraphs to slots of the device.
 
-    Raises MemoryError if there is no memory for slots and packed rows.
+    Raises MemoryError if slots and packed rows do not fit the memory.
     """
 
     def __init__(
@@ -75,7 +78,7 @@ class SubgraphStreamer(Streamer):
         self.flags: Array = flags.host.view(np.bool_) if flags else np.zeros(0, np.bool_)
         self._packed = 0
         self.note: Callable[[Array], None] | None = None  # takes the rows that a synchronous superstep reads
-        self.supersteps = -1  # queued since a run began, less one
+        self.supersteps = -1  # the latest superstep that was queued in this run, from 0
 
     @property
     def edge_bytes(self) -> int:
@@ -83,7 +86,7 @@ class SubgraphStreamer(Streamer):
         return sum(self.rows.values())
 
     def replay(self, calls: Sequence[Call]) -> Replay:
-        """Return the calls of a superstep, which are counted."""
+        """Return the calls of a superstep; the streamer counts the supersteps."""
         return CountedSuperstep(self, super().replay(calls))
 
     def windowed(self, call: Call, listed: Sequence[Call] = ()) -> SubgraphCall:
@@ -98,9 +101,10 @@ class SubgraphStreamer(Streamer):
         self._flags_owner, self.flags = None, np.zeros(0, np.bool_)
 
     def pack(self, names: Sequence[str], vertices: Bounds, offsets: Array, flags: Array) -> Packed:
-        """Pack the rows of the ``flags`` of some consecutive vertices, and queue their copy to the device.
+        """Pack rows of consecutive vertices, and queue their copy to the device.
 
-        The host waits until the buffer is free. ``offsets``: of the rows, int64[V + 1].
+        ``names``: of the edge arrays. ``vertices``: the bounds of the vertices. ``flags``: which of them, bool[n].
+        ``offsets``: of all rows, int64[V + 1]. The host waits until a buffer is free.
         """
         import cupy
 
@@ -120,7 +124,7 @@ class SubgraphStreamer(Streamer):
     def _pack(
         self, staging: Staging, names: Sequence[str], vertices: Bounds, offsets: Array, flags: Array
     ) -> tuple[Packed, int]:
-        """Pack rows into a buffer of the host; return them, and where they end in it."""
+        """Pack rows into a buffer of the host; return them and the offset of their end in bytes."""
         assert self.packer is not None
         first, last = vertices
         groups, room = groups_of(last - first), staging.host.host
@@ -138,7 +142,7 @@ class SubgraphStreamer(Streamer):
         return Packed(staging, places, vertices, (int(offsets[first]), int(offsets[last]))), at
 
     def unpack(self, packed: Packed, number: int) -> None:
-        """Queue the kernels that move packed rows to their places in a slot; the current stream waits for the copy."""
+        """Queue the kernels that move packed rows to their places in a slot, after the copy of the rows."""
         import cupy
 
         cupy.cuda.get_current_stream().wait_event(packed.staging.copied)
@@ -150,14 +154,14 @@ class SubgraphStreamer(Streamer):
         self.unpacked(packed)
 
     def over_packed(self, function: str, packed: Packed, *arguments: Any) -> None:
-        """Queue a kernel over the vertices of packed rows, which takes their table, their bounds, and arguments."""
+        """Queue a kernel over the vertices of packed rows; it takes their table, their bounds and ``arguments``."""
         first, last = packed.vertices
         blocks = max(1, min(groups_of(last - first), MOST_BLOCKS))
         given = (packed.staging.device, np.uint32(first), np.uint32(last), *arguments)
         self.functions[function]((blocks,), (self.plan.threads,), given)
 
     def unpacked(self, packed: Packed) -> None:
-        """Let a buffer on the device be overwritten after the work queued so far."""
+        """Allow the buffer on the device to be overwritten after the work that is queued now."""
         import cupy
 
         packed.staging.unpacked.record(cupy.cuda.get_current_stream())
@@ -165,7 +169,7 @@ class SubgraphStreamer(Streamer):
 
 @dataclass
 class CountedSuperstep:
-    """The calls of a superstep, and the streamer that counts how often they are queued."""
+    """The calls of a superstep, with the streamer that counts supersteps."""
 
     streamer: SubgraphStreamer
     calls: Replay
@@ -177,7 +181,7 @@ class CountedSuperstep:
 
 
 class SubgraphCall:
-    """A call of a kernel that runs by subgraphs, each a range of vertices in ``parts``."""
+    """A call of a kernel that runs by subgraphs. ``parts``: the bounds of the vertices of each subgraph."""
 
     def __init__(self, streamer: SubgraphStreamer, call: Call) -> None:
         import cupy
@@ -196,7 +200,7 @@ class SubgraphCall:
         self.counting, self.fetching = DeviceTime(times, "values"), DeviceTime(times, "flags")
 
     def start(self) -> None:
-        """Count what is needed of every subgraph, and run the kernel for each that has active vertices."""
+        """Count the active rows of every subgraph, and run the kernel for each subgraph with active vertices."""
         chosen: dict[int, Choice] = {}
         self._prefetch()
         counts, readings = self.counts(), self.streamer.readings
@@ -240,7 +244,7 @@ class SubgraphCall:
             note(self.parts[number][0] + np.flatnonzero(flags))
 
     def counts(self) -> list[Counts]:
-        """Return the counts of each subgraph. The stream is waited for."""
+        """Return the counts of each subgraph, after waiting for the stream."""
         count = len(self.parts)
         if not count:
             return []
@@ -259,7 +263,7 @@ class SubgraphCall:
         return [(int(active), int(edges), int(sectors)) for active, edges, sectors in found]
 
     def choose(self, number: int, counts: Counts) -> Choice:
-        """Return how a subgraph is read, and count what is read in place."""
+        """Return how a subgraph is read, and count the bytes that are read in place."""
         readings, (first, last), (_, edges, sectors) = self.streamer.readings, self.parts[number], counts
         whole, useful = int(self.offsets[last] - self.offsets[first]) * self.edge_bytes, edges * self.edge_bytes
         in_place = SECTOR * sectors
@@ -275,9 +279,9 @@ class SubgraphCall:
         return choice
 
     def flags(self, numbers: Sequence[int], counts: Sequence[Counts]) -> dict[int, Array]:
-        """Return the flags of the active vertices of some subgraphs, ascending, in memory of the host.
+        """Wait for the stream; return the flags of the vertices of some subgraphs in host memory, bool[n] each.
 
-        They are valid until the next call. The stream is waited for.
+        ``numbers``: the subgraphs, ascending. The arrays are valid until the next call.
         """
         parts = {number: self.parts[number] for number in numbers}
         partly = [part for number, part in parts.items() if counts[number][0] < part[1] - part[0]]
@@ -291,7 +295,7 @@ class SubgraphCall:
         }
 
     def key(self, number: int) -> Hashable:
-        """Return what identifies a subgraph in a slot: its arrays and the bounds of its edges."""
+        """Return the key of a subgraph in a slot: its arrays and the bounds of its edges."""
         return tuple(self.names), *self.edges(number)
 
     def edges(self, number: int) -> Bounds:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# A block takes the rows of 32 consecutive vertices; every warp of it finds where each of them begins. `groups` has a
-# bit for each packed row, and the number of packed edges before the first. Threads take consecutive packed edges.
+# A block takes the rows of 32 consecutive vertices, and each of its warps finds where these begin. `groups`: for 32
+# vertices, a bit for each packed row, and the number of packed edges before them. Threads take consecutive edges.
 UNPACK = """
 extern "C" __global__ void {name}(const Id* groups, Id first, Id last, const EdgeId* offsets, const {type}* packed, Id width, {type}* slot)
 {{
@@ -35,7 +35,7 @@ extern "C" __global__ void {name}(const Id* groups, Id first, Id last, const Edg
     }}
 }}
 """  # noqa: E501  the emulator reads a signature from one line
-# Vertices that have become active after rows were packed wait until these have been processed.
+# Vertices that become active after the rows were packed are held until the packed rows have been processed.
 HOLD_LATE = """
 extern "C" __global__ void HoldLate(const Id* groups, Id first, Id last, bool* active, bool* late)
 {

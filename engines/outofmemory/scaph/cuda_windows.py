@@ -1,4 +1,4 @@
-"""Scaph on CUDA: windows whose active rows are counted, and the buffers in which the host packs rows of them."""
+"""Windows of Scaph on CUDA: kernels that count their active rows, and buffers for packed rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.api.cuda import Windows, name_of_test
 if TYPE_CHECKING:
     from harness.api.cuda import CudaKernel, CudaPlan
 
-# The active vertices of each window, the edges of their rows, and the sectors of host memory with these.
+# Count the active vertices of each window, their edges, and the sectors of host memory that hold these edges.
 COUNTED = """extern "C" __global__ void {name}(Run* run, {flags}const EdgeId* rows, const Id* ends, Id n, Count* found)
 {{
     if ({never}) return;

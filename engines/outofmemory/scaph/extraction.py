@@ -1,4 +1,4 @@
-"""The parts of a subgraph that are read if only the rows of active vertices are needed."""
+"""Find the edges to read if only the rows of active vertices are needed."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def groups_of(vertices: int) -> int:
 
 
 def useful_edges(offsets: NDArray[Any], active: NDArray[Any]) -> int:
-    """Return the edges in the rows of ``active`` vertices; ``offsets``: int[V + 1]."""
+    """Return the number of edges in the rows of ``active`` vertices, int[n]. ``offsets``: of the rows, int[V + 1]."""
     return int((offsets[active + 1] - offsets[active]).sum())
 
 
 def runs_of_rows(offsets: NDArray[Any], active: NDArray[Any], gap: int = 0) -> NDArray[np.int64]:
-    """Return the runs of edges that contain the rows of ``active`` vertices, ascending: int64[runs, 2].
+    """Return the runs of edges that contain the rows of ``active`` vertices: first and last + 1, int64[runs, 2].
 
-    ``active``: vertices, ascending. Rows that are at most ``gap`` edges apart are one run: reading the edges between
-    them costs less than another read. Runs have edges.
+    ``active``: ascending. ``offsets``: of the rows, int[V + 1]. Rows that are at most ``gap`` edges apart are one run:
+    reading the edges between them takes less time than another read. No run is empty; runs ascend.
     """
     firsts, lasts = offsets[active].astype(np.int64), offsets[active + 1].astype(np.int64)
     some = firsts < lasts

@@ -6,8 +6,8 @@ from __future__ import annotations
 class LevelQueue:
     """Subgraphs in memory, by the number of times that they have been processed since they were read.
 
-    A subgraph that has been read enters level 1. Each processing moves it to the next level; after ``rounds`` of them
-    it leaves. The lowest number is processed first, and within a level the subgraph that has waited longest.
+    A subgraph enters level 1 when it has been read. Each time it is processed, it moves to the next level, and after
+    ``rounds`` times it leaves. The lowest level is processed first, and in a level the subgraph that waited longest.
     """
 
     def __init__(self, rounds: int) -> None:
@@ -26,14 +26,14 @@ class LevelQueue:
         self._levels[0].append(subgraph)
 
     def take(self) -> tuple[int, int] | None:
-        """Remove the next subgraph to process; return it with its level, from 1. None: there is none."""
+        """Remove the next subgraph to process; return it with its level, from 1. Return None if the queue is empty."""
         for level, waiting in enumerate(self._levels, start=1):
             if waiting:
                 return waiting.pop(0), level
         return None
 
     def drop(self, subgraph: int, level: int) -> bool:
-        """Put a subgraph that was processed at a level into the next one; return whether there is one."""
+        """Move a subgraph that was processed at a level to the next level; return whether there is one."""
         if level < self.rounds:
             self._levels[level].append(subgraph)
         return level < self.rounds
@@ -43,9 +43,9 @@ class LevelQueue:
         self._levels[level - 1].append(subgraph)
 
     def evict(self) -> int | None:
-        """Remove the subgraph that has been processed most often, first the one that has waited longest.
+        """Remove and return the subgraph that has been processed most often; of several, the one that waited longest.
 
-        None: there is none that has been processed.
+        Return None if no subgraph has been processed.
         """
         for waiting in reversed(self._levels[1:]):
             if waiting:

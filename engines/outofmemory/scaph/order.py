@@ -1,4 +1,4 @@
-"""The order in which subgraphs are processed, and which of them are still in the slots of the device."""
+"""The order in which subgraphs are processed, and the subgraphs in the slots of the device."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ ORDERS = ("index", "value", "zigzag")
 class Order:
     """The order of subgraphs in a pass over them, by the option ``order``.
 
-    *index*: ascending numbers. *value*: the most useful bytes first. *zigzag*: those in memory first, and then
-    ascending and descending numbers in turn. ``passes``: passes so far.
+    *index*: ascending numbers. *value*: most useful bytes first. *zigzag*: subgraphs in memory first, then the others
+    with ascending and descending numbers in turn. ``passes``: the passes so far.
     """
 
     kind: str = "index"
     passes: int = 0
 
     def arranged(self, useful: Mapping[int, int], resident: Collection[int] = ()) -> list[int]:
-        """Return the numbers of subgraphs in their order; a pass begins. ``useful``: their useful bytes, by number."""
+        """Begin a pass; return the numbers of its subgraphs in order. ``useful``: the useful bytes by number."""
         descending = self.kind == "zigzag" and self.passes % 2 == 1
         self.passes += 1
         found = sorted(useful, reverse=descending)
@@ -35,7 +35,7 @@ class Order:
 
 @dataclass
 class SlotTable:
-    """What is in each of ``count`` slots. ``keeps``: whole subgraphs are found again; otherwise none is."""
+    """The contents of ``count`` slots. ``keeps``: whole subgraphs are found again in later passes."""
 
     count: int
     keeps: bool = False
@@ -46,20 +46,20 @@ class SlotTable:
         self.forget()
 
     def of(self, subgraph: Hashable) -> int | None:
-        """Return the slot that has a whole subgraph; None: no slot has it."""
+        """Return the slot of a whole subgraph; None if it is in no slot."""
         return next((slot for slot, held in self._holds.items() if held == subgraph), None)
 
     def choose(self, among: Collection[int] | None = None) -> int:
-        """Return a slot to overwrite: one without a whole subgraph if there is one, else that used longest ago.
+        """Return a slot to overwrite: one without a whole subgraph, or else the one that was used longest ago.
 
-        The one used last is chosen only if there is no other: work may still read it. ``among``: the slots to choose
-        from; None: all.
+        The slot that was used last is chosen only if there is no other, because work may still read it. ``among``: the
+        slots to choose from; None: all.
         """
         allowed = [slot for slot in self._used[:-1] if among is None or slot in among] or self._used[-1:]
         return next((slot for slot in allowed if slot not in self._holds), allowed[0])
 
     def put(self, slot: int, subgraph: Hashable | None) -> None:
-        """Note that a slot is used for a whole subgraph; None: for parts of one."""
+        """Note that a slot is used for a whole subgraph, or (None) for a part of one."""
         self._used.remove(slot)
         self._used.append(slot)
         self._holds.pop(slot, None)
@@ -67,5 +67,5 @@ class SlotTable:
             self._holds[slot] = subgraph
 
     def forget(self) -> None:
-        """Forget what is in the slots: a run begins."""
+        """Forget the contents of the slots at the beginning of a run."""
         self._used, self._holds = list(range(self.count)), {}

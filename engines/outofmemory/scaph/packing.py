@@ -1,7 +1,7 @@
-"""Packing the rows of active vertices of a subgraph on threads of the host (Zheng et al. 2020, sec. 4.2).
+"""Pack the rows of active vertices of a subgraph on threads of the host (Zheng et al. 2020, sec. 4.2).
 
-The packed rows follow each other without gaps. A table says where they belong: for every 32 consecutive vertices of the
-subgraph a bit for each vertex whose row is packed, and the number of packed edges before its first row.
+Packed rows follow each other without gaps. A table of uint32[groups, 2] locates them. For every 32 consecutive vertices
+of the subgraph it has a bit for each vertex whose row is packed, and the number of packed edges before these rows.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def _copy(
 
 
 class Packer:
-    """Pack rows on some ``threads``, at most those of Numba's pool; None: on all of these.
+    """Pack rows on ``threads`` threads of Numba's pool; None: on all of them.
 
-    The pool's size is read once: ``numba.get_num_threads`` is 1 after a launch on one thread.
+    The size of the pool is read once, because ``numba.get_num_threads`` returns 1 after a launch on one thread.
     """
 
     def __init__(self, threads: int | None = None) -> None:

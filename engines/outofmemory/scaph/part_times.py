@@ -10,7 +10,7 @@ from typing import Any
 
 
 class PartTimes:
-    """Seconds by part. Time within an inner part does not count for the outer one."""
+    """Count the seconds of each part. Time within an inner part does not count for the outer part."""
 
     def __init__(self) -> None:
         self.seconds: Counter[str] = Counter()
@@ -19,7 +19,7 @@ class PartTimes:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Count the time of the block for a part; empty: for none."""
+        """Count the time of the block for the part ``name``; for no part if it is empty."""
         self._switch()
         self._parts.append(name)
         try:
@@ -37,7 +37,7 @@ class PartTimes:
 
 
 class DeviceTime:
-    """Seconds of work on the current stream of a CUDA device, without the work that was queued before it."""
+    """Measure work on the current stream of a CUDA device, without the work that was queued before it."""
 
     def __init__(self, times: PartTimes, name: str) -> None:
         import cupy
@@ -47,7 +47,10 @@ class DeviceTime:
 
     @contextmanager
     def measured(self) -> Iterator[None]:
-        """Count the device's time of the block for the part, and wait for it. The host's time counts for no part."""
+        """Wait for the work of the block, and count its time on the device for the part.
+
+        The time of the host counts for no part.
+        """
         import cupy
 
         begin, end = self._events

@@ -1,4 +1,4 @@
-"""A superstep in which subgraphs of high value are processed several times while others are read, on any device."""
+"""A superstep that processes subgraphs of high value several times while others are read, on any device."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ MOST_SUPERSTEPS = 1_000_000
 
 
 class QueuedSuperstep(ABC):
-    """One superstep: every subgraph with active vertices is read once.
+    """One superstep, which reads every subgraph with active vertices once.
 
-    While the next subgraph is read, one of those in memory is processed again: the queue decides which
-    (:class:`LevelQueue`). No decision depends on the time that a read takes, so that equal runs are equal.
+    While the next subgraph is read, a subgraph in memory is processed again; the queue chooses it
+    (:class:`LevelQueue`). No choice depends on the time of a read, so that repeated runs are equal.
 
-    ``readings``: choose how subgraphs are read, and in which order; they know what is in the slots, each of which holds
-    one subgraph.
+    ``rounds``: the most times that a subgraph is processed. ``readings``: choose how and in which order subgraphs are
+    read, and know the contents of the slots. A slot holds one subgraph.
     """
 
     def __init__(self, rounds: int, readings: Readings) -> None:
         self.queue, self.readings = LevelQueue(rounds), readings
         self.traffic, self.slots, self.times = readings.traffic, readings.slots, readings.times
         self.free = set(range(self.slots.count))
-        self._loaded: dict[int, tuple[int, bool]] = {}  # the slot and the value of each subgraph
+        self._loaded: dict[int, tuple[int, bool]] = {}  # by subgraph: its slot, and whether its value is high
 
     @abstractmethod
     def pending(self) -> dict[int, int]:
@@ -36,7 +36,7 @@ class QueuedSuperstep(ABC):
 
     @abstractmethod
     def key(self, number: int) -> Hashable:
-        """Return what identifies a subgraph in a slot."""
+        """Return the key of a subgraph in a slot."""
 
     @abstractmethod
     def active(self, number: int) -> bool:
@@ -54,7 +54,7 @@ class QueuedSuperstep(ABC):
         """
 
     def released(self, slot: int) -> None:
-        """Take note that a slot will be used for another subgraph; by default do nothing."""
+        """Handle that a slot will be used for another subgraph; the default does nothing."""
         return
 
     def process(self) -> None:
@@ -81,7 +81,7 @@ class QueuedSuperstep(ABC):
             self._again(last=True)
 
     def _load(self, number: int) -> None:
-        """Begin to read a subgraph, in the place of one that was processed most often if no slot is free."""
+        """Begin to read a subgraph. If no slot is free, replace the subgraph that was processed most often."""
         if not self.free:
             evicted = self.queue.evict()
             assert evicted is not None, "two slots are not in the queue"
@@ -104,7 +104,7 @@ class QueuedSuperstep(ABC):
             self._release(number)
 
     def _again(self, *, last: bool = False) -> None:
-        """Process a subgraph of the queue again, if it has active vertices. ``last``: others are not coming."""
+        """Process a subgraph of the queue again if it has active vertices. ``last``: no other subgraph will be read."""
         found = self.queue.take()
         if found is None:
             return

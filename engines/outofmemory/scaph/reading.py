@@ -1,4 +1,4 @@
-"""How subgraphs are read, and the bytes of that (Zheng et al. 2020)."""
+"""Choose how subgraphs are read, and count the bytes (Zheng et al. 2020)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ MEANS = {"extract": "extracted", "stream": "copied", "zero_copy": "zero_copy"}  
 
 @dataclass(frozen=True)
 class Choice:
-    """How a subgraph is read. ``high``: its value is. ``means``: *copied* whole, *extracted*, *zero_copy*, or not at
-    all since it is *resident* in a slot.
+    """How a subgraph is read.
+
+    ``high``: the subgraph has a high value. ``means``: *copied* (whole), *extracted* (packed active rows), *zero_copy*
+    (active rows in place), or *resident* (in a slot already; nothing is read).
     """
 
     high: bool
@@ -33,9 +35,11 @@ class Choice:
 
 
 class Readings:
-    """Choose how subgraphs are read. ``traffic``: what has been read since :meth:`begin`. ``rates``: by which
-    subgraphs are classified; None: by their useful share. ``times``: seconds of parts of the run. ``order``: of
-    subgraphs. ``slots``: what is in them.
+    """Choose how subgraphs are read, and count the bytes.
+
+    ``traffic``: the bytes that were read since :meth:`begin`. ``rates``: classify subgraphs by time; None: by their
+    useful share. ``times``: the seconds of parts of the run. ``order``: the order of subgraphs. ``slots``: the
+    subgraphs in memory.
     """
 
     def __init__(self, schedule: ScaphSchedule) -> None:
@@ -49,20 +53,20 @@ class Readings:
         self.begin()
 
     def begin(self) -> None:
-        """Count from zero."""
+        """Set all counts to zero."""
         self.traffic = Traffic()
         self.times.seconds.clear()
         if self.slots.keeps:
             self.traffic.subgraphs["resident"] = 0
 
     def reset(self) -> None:
-        """Forget values and what is in the slots: a run begins."""
+        """Forget values and the contents of slots at the beginning of a run."""
         self._values.reset()
         self.order.reset()
         self.slots.forget()
 
     def counted(self) -> dict[str, Any]:
-        """Return what has been read since :meth:`begin`, by the names of the fields of ``Transfers``."""
+        """Return the counts since :meth:`begin`, by the fields of ``Transfers``."""
         traffic = self.traffic
         return {
             "visited": traffic.visited, "moved": dict(traffic.moved), "subgraphs": dict(traffic.subgraphs),
@@ -70,7 +74,7 @@ class Readings:
         }  # fmt: skip
 
     def chosen_by(self, rates: Rates) -> None:
-        """Classify subgraphs by the time that reading them takes from now on."""
+        """Classify subgraphs by the estimated time of reading them from now on."""
         self.rates = rates
         self._values = Values(LeastTime(rates))
 
@@ -78,11 +82,11 @@ class Readings:
         self, subgraph: Hashable, useful: int, whole: int, read: int | None = None, *, resident: bool = False,
         stored: int | None = None,
     ) -> Choice:  # fmt: skip
-        """Return how a subgraph of ``whole`` bytes is read, of which some are ``useful``.
+        """Return how a subgraph is read, and count it; if it is read whole, count its bytes.
 
-        ``read``: the bytes that are read if its value is low; None: the useful ones. ``resident``: a slot has it.
-        ``stored``: the bytes that are read if it is read whole, with packed ids; None: ``whole``. The subgraph is
-        counted, and so are its bytes if it is read whole.
+        ``whole``: its bytes. ``useful``: the bytes of its active rows. ``read``: the bytes that are read if its value
+        is low; None: ``useful``. ``resident``: it is in a slot. ``stored``: the bytes of a whole copy with packed ids;
+        None: ``whole``.
         """
         high = self._values.high(subgraph, useful if self.rates is None or read is None else read, whole)
         if resident:

@@ -1,7 +1,7 @@
-"""The value of a subgraph, and the way in which it is read (Zheng et al. 2020).
+"""The value of a subgraph, which decides how it is read (Zheng et al. 2020).
 
-UD are the bytes of the rows of active vertices: the useful data. A subgraph of high value is read whole; of a subgraph
-of low value only the active rows are.
+The useful data, UD, are the bytes of the rows of active vertices. A subgraph of high value is read whole. From a
+subgraph of low value only the active rows are read.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 class Rule:
     """The rule of the paper.
 
-    A value is high if the useful share exceeds ``alpha``, or if the useful bytes have grown since the subgraph was last
-    considered and their share exceeds ``beta``. ``fixed``: *high* or *low* instead of the rule; empty: the rule.
+    A value is high in two cases: the useful share exceeds ``alpha``, or it exceeds ``beta`` and the useful bytes have
+    grown since the subgraph was last considered. ``fixed``: *high* or *low* replaces the rule; empty: the rule holds.
     """
 
     alpha: float = 0.5
@@ -31,8 +31,10 @@ class Rule:
 
 @dataclass(frozen=True)
 class Rates:
-    """Bytes a second at which whole subgraphs are ``copied``, and at which active rows are read by the ``other`` means;
-    both 0 if the graph has no edges."""
+    """Rates in bytes per second; 0 if the graph has no edges.
+
+    ``copied``: of copies of whole subgraphs. ``other``: of reads of active rows by the other means.
+    """
 
     copied: float
     other: float
@@ -40,7 +42,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class LeastTime:
-    """A value is high if reading the whole subgraph takes no more time than reading its active rows."""
+    """The rule by time: a value is high if a whole copy is estimated to take no longer than reading the active rows."""
 
     rates: Rates
 
@@ -51,7 +53,10 @@ class LeastTime:
 
 @dataclass
 class Values:
-    """The useful bytes of every subgraph when it was last considered. ``rule``: classifies."""
+    """Classify subgraphs by a ``rule``.
+
+    ``before``: the useful bytes of each subgraph when it was last considered.
+    """
 
     rule: Rule | LeastTime
     before: dict[Hashable, int] = field(default_factory=dict)
@@ -66,5 +71,5 @@ class Values:
         return found
 
     def reset(self) -> None:
-        """Forget all subgraphs: a run begins."""
+        """Forget all subgraphs at the beginning of a run."""
         self.before.clear()
