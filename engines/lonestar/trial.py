@@ -52,7 +52,7 @@ def shares(orders: Iterable[str], basis: Mapping[str, float], device: Device) ->
 
 
 class TrialEngine(Forwarding, Engine):
-    """Runs the best of a few orders; the first reset after :meth:`prepare` times them, from that start.
+    """Run the best of a few orders. The first reset after :meth:`prepare` times them from its initial state.
 
     ``deterministic`` is False: an order with locks may be the best.
     """

@@ -1,9 +1,9 @@
 """Onyx on the CPU, ``direction=adaptive``: a push of changes whose accumulators are rebuilt by a pull.
 
-A superstep in which few sources have moved pushes what they send into accumulators that the run keeps. In one in which
-many have moved, owners of vertices gather over all in-edges instead and store the same accumulators (Beamer et al.
-2012, *Direction-optimizing breadth-first search*, for any program that can push changes). The edges of the sources that
-moved are compared with a share of all edges. They are counts, so that runs are reproducible.
+If few sources have moved, a superstep pushes their changes into accumulators that the run keeps. If many have moved,
+owners of vertices gather over all in-edges instead, and store the same accumulators (Beamer et al. 2012,
+*Direction-optimizing breadth-first search*, for any program that can push changes). The number of edges of the sources
+that moved is compared with a share of all edges. The choice depends on counts only, so that runs are reproducible.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class AdaptiveScatter(ChangeScatter):
         self.sent: int | None = None  # edges of the sources that moved; None: a push is about to count them
 
     def changes(self) -> None:
-        """Push the changes, or pull; note why."""
+        """Push the changes, or pull; record the reason."""
         run, visited = self.run, self.run.edges
         super().changes()
         edges = (run.edges - visited) // len(self.plan.accumulators) if self.sent is None else self.sent
@@ -90,7 +90,7 @@ class AdaptiveScatter(ChangeScatter):
         return due or many
 
     def _edges(self, *, exactly: bool) -> int | None:
-        """Return the edges of the sources that moved; None if they are fewer than the limit without being counted."""
+        """Return the number of edges of the sources that moved; None if it is below the limit and was not counted."""
         name, run = self.plan.name, self.run
         if not self.plan.known:
             return run.active_sources.count(name, bounds=self.bounds)[1]

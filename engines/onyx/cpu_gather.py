@@ -269,5 +269,5 @@ class GatherKernels:
 
 
 def _early(node: Expression) -> Expression | None:
-    """Return a read at a vertex as one before its edges are visited."""
+    """Return an expression in which reads at a vertex happen before its edges are visited."""
     return read("early", node.attribute[1], node.shape, node.dtype) if node.op == "read" else None

@@ -115,11 +115,11 @@ def refusal(program: Program, schedule: OnyxSchedule, graph: GraphFacts, feature
 
 
 def narrowing(setting: CpuSetting, schedule: OnyxSchedule) -> Resending | StaleOnly | None:
-    """Return how a run may begin with the stale vertices; None if it begins with all.
+    """Return how a warm run begins with only the stale vertices; None if it begins with all vertices.
 
-    A pull recomputes only these vertices, if they have few in-edges and no stage needs the results of a reduction at
-    other vertices. A push sends extrema from the senders. Kept sums must first be built: all messages are then sent
-    once.
+    A pull recomputes only the stale vertices if they have few in-edges and no stage needs the results of a reduction at
+    other vertices. A push of extrema sends from the senders. Sums that are kept must be built first, so that all
+    messages are sent once.
     """
     if not schedule.change_driven:
         return None
@@ -156,7 +156,7 @@ def estimates(draft: PlanDraft, graph: GraphFacts, prefetched: int) -> list[str]
 
 
 def missed(setting: CpuSetting, schedule: OnyxSchedule) -> list[str]:
-    """Return what is not folded, not tracked or not vectorised here, and why."""
+    """Return what is not folded, tracked or vectorised in a plan, with the reasons."""
     reasons, tracking = [], setting.tracking
     if not schedule.feature_aware:
         reasons.append("rows as vector values: feature_aware is off")

@@ -35,15 +35,20 @@ SKIPPING = {skips: np.array([skips], np.int64) for skips in (False, True)}
 class GatherPass:
     """One group of edge reductions, and the vertex steps folded with them.
 
-    ``doubled``: properties with a second buffer, because they are still read through edges. ``sent``: properties whose
-    propagated values are kept. ``alone``: no other group gathers or writes the group's sources, so that the active
-    vertices stay the same until it gathers. ``rotates``: a full gather propagates every present value; the buffer that
-    was read then holds the values sent. ``keeps``: gathers of dirty vertices keep their reductions, because vertices
-    may step although none of their sources moved. ``dense_share``: of the edges; if more are active, everything is
-    recomputed. ``visits``: the share of the edges that a gather of dirty vertices may visit, from which the former is
-    estimated during a run; None: it is not. ``pauses``: supersteps that recompute everything need not track.
-    ``skips``: such supersteps need not visit vertices that never move. ``ready``: the messages that sources make for
-    such supersteps. ``first``: the way of the first superstep of a run that is not narrowed.
+    - ``doubled``: properties with a second buffer, because they are still read through edges.
+    - ``sent``: properties whose propagated values are kept.
+    - ``alone``: no other group gathers or writes the group's sources, so that the active vertices stay the same until
+      this group gathers.
+    - ``rotates``: a full gather propagates every present value; the buffer that was read then holds the values sent.
+    - ``keeps``: gathers of dirty vertices keep their reductions, because the steps of a vertex may run although none of
+      its sources moved.
+    - ``dense_share``: share of the edges. If more edges are active, all vertices are recomputed.
+    - ``visits``: share of the edges that a gather of dirty vertices may visit. ``dense_share`` is estimated from it
+      during a run; None: ``dense_share`` is constant.
+    - ``pauses``: supersteps that recompute all vertices need not track changes.
+    - ``skips``: such supersteps need not visit vertices that never move.
+    - ``ready``: the messages that sources compute for such supersteps.
+    - ``first``: the way (:mod:`engines.onyx.cpu_tracking`) of the first superstep of a run that is not narrowed.
     """
 
     name: str
@@ -69,14 +74,14 @@ class GatherPass:
 
 @dataclass
 class LatestGather:
-    """What all gathers of a run share. ``some``: the latest one was into some destinations only."""
+    """State that all gathers of a run share. ``some``: the latest gather was into some destinations only."""
 
     some: bool = False
 
 
 @dataclass(frozen=True)
 class StaleOnly:
-    """A run begins with the stale vertices, recomputed, if they have at most ``most_edges`` in-edges."""
+    """Begin a run by recomputing only the stale vertices if they have at most ``most_edges`` in-edges."""
 
     most_edges: float
 

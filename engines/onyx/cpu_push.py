@@ -238,7 +238,7 @@ def _scatter(draft: PlanDraft, group: FoldGroup, kernel_name: str, edges: SentEd
 
 
 def _ask_ahead(builder: KernelBuilder, prefix: str, into: str, message: Expression, marks: Sequence[str]) -> None:
-    """Prefetch the operands of a message, its accumulator, and the flags that it sets."""
+    """Emit prefetches of the operands of a message, of its accumulator, and of the flags that it sets."""
     for space, name in reads(message):
         if space in ("src", "sent"):
             builder.prefetch(space, name, "rows", "u")

@@ -1,4 +1,4 @@
-"""Whether the supersteps of a pull on the CPU track changes: chosen before each superstep, from counts of the run.
+"""Choose before each superstep of a pull on the CPU whether it tracks changes, from counts of the run.
 
 Tracking costs time in every superstep that recomputes everything, and saves time only if few vertices are recomputed.
 A pull therefore runs in one of three ways: *untracked* (all vertices, and what moved is only counted), *tracked* (all
@@ -26,13 +26,16 @@ Way: TypeAlias = Literal["untracked", "tracked", "sparse"]
 class TrackingChoice:
     """The choice in one run.
 
-    ``share``: of the edges, up to which following changes is predicted to be cheaper than recomputing everything.
-    ``visits``: the share of the edges that a sparse superstep may visit for that; None: ``share`` was given, and does
-    not change. ``way``: of the next superstep; *sparse* means that what moved is recorded, so that it may be sparse.
-    ``wait``: untracked supersteps before the next trial. ``pause``: those before the trial after that, if the next one
-    fails. ``moved``: the share of the vertices that moved in the last untracked superstep. ``limit``: the present
-    estimate of ``share``. ``ratio``: in the last trial, the share of the edges that were active per share of the
-    vertices that had moved. (Vertices are active that differ by a part of the tolerance from what they sent.)
+    - ``share``: share of the edges of sources that moved, up to which following changes is predicted to be faster than
+      recomputing all vertices.
+    - ``visits``: share of the edges that a sparse superstep may visit to be faster; None: ``share`` was given, and does
+      not change.
+    - ``way``: of the next superstep. *sparse*: moved vertices are recorded, so that it may be sparse.
+    - ``wait``: untracked supersteps before the next trial. ``pause``: the same for the trial after it, if that fails.
+    - ``moved``: share of the vertices that moved in the last untracked superstep.
+    - ``limit``: the present estimate of ``share``.
+    - ``ratio``: in the last trial, the share of active edges over the share of vertices that had moved. (A vertex is
+      active if it differs from its sent value by more than a part of the tolerance.)
     """
 
     share: float
@@ -45,7 +48,7 @@ class TrackingChoice:
     ratio: float = 1.0
 
     def begin(self, way: Way) -> None:
-        """Begin a run."""
+        """Reset the choice at the beginning of a run."""
         self.way, self.wait, self.pause = way, 0, 1
         self.moved, self.limit, self.ratio = 1.0, self.share, 1.0
 
@@ -76,6 +79,6 @@ class TrackingChoice:
             self.limit = min(1.0, self.visits * followed / max(followed, visited))
 
     def crowded(self) -> None:
-        """Choose if what moved is too much to be followed."""
+        """Choose the next way if too many vertices have moved to follow them."""
         self.way, self.wait = "untracked", self.pause
         self.pause = min(2 * self.pause, LONGEST_WAIT)

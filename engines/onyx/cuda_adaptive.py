@@ -1,9 +1,9 @@
 """Onyx on CUDA, ``direction=adaptive``: a push of changes whose accumulators are rebuilt by a pull.
 
-A superstep in which few sources have moved pushes what they send, into accumulators that the run keeps. In one in which
-many have moved, owners of vertices gather over all in-edges instead and store the same accumulators, without atomic
-operations (Beamer et al. 2012, *Direction-optimizing breadth-first search*, for any program that can push changes). The
-device decides by the edges of the sources that moved, at the end of the superstep before.
+If few sources have moved, a superstep pushes their changes into accumulators that the run keeps. If many have moved,
+owners of vertices gather over all in-edges instead, and store the same accumulators without atomic operations (Beamer
+et al. 2012, *Direction-optimizing breadth-first search*, for any program that can push changes). The device decides at
+the end of the previous superstep, by the number of edges of the sources that moved.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Onyx on CUDA, ``bottom_up``: the pulls of ``direction=adaptive`` read only what may improve a vertex.
+"""Onyx on CUDA, ``bottom_up``: pulls of ``direction=adaptive`` read only edges that may improve a vertex.
 
 Vertex steps note the best value that any moved source holds. The next pull computes the bound of all messages
 (:mod:`harness.language.message_bounds`) from it, skips vertices that have reached the bound in every feature, and ends
@@ -24,7 +24,7 @@ LATER = "run->superstep > 0"  # at first every source counts as moved, and no ac
 
 
 def explained(program: Program, schedule: OnyxSchedule) -> str:
-    """Return a line on what the pulls of a plan read. ``schedule``: resolved."""
+    """Return a line of ``explain`` on the edges that pulls read. ``schedule``: resolved."""
     bound = message_bound(program)
     if isinstance(bound, str):
         return f"bottom_up: pulls read all edges, because {bound}"
@@ -81,7 +81,7 @@ class BottomUp:
         return (work(self.best, KEPT_BEST * self._stride, start=worst), *found)
 
     def note(self, builder: CudaKernelBuilder, tracking: Tracking, group: FoldGroup) -> None:
-        """Add to the kernel of a group's vertex steps that it notes the best values, if it moves the state."""
+        """Let the kernel of a group's vertex steps store the best values, if these steps write the state."""
         state = self.bound.state
         written = {name: value for step in group.vertex_steps for name, value in step.values}
         if state not in written:
@@ -101,7 +101,7 @@ class BottomUp:
         builder.blocks["end"].line(f"note_best<{constants}>({given});")
 
     def share(self, builder: CudaKernelBuilder) -> None:
-        """Add to a gather that every block computes the bounds, before it visits vertices."""
+        """Let every block of a gather compute the bounds before it visits vertices."""
         builder.argument(f"vertex_{self.bound.state}", "input")
         builder.bind(BEST, "kernel", f"(run->superstep % {KEPT_BEST})", f"{BEST}_")
         builder.bind(EXTREME, "kernel", "0", f"{EXTREME}_")
@@ -110,9 +110,9 @@ class BottomUp:
         builder.root.line(f"share_bounds<{self.operation}>(group, bounds, {bound.text}, {LATER});")
 
     def stop(self, builder: CudaKernelBuilder, stage: EdgeReduce) -> None:
-        """Add to a gather that a row ends once its messages have reached the bounds, and count the edges it reads.
+        """Let a gather end a row once its messages have reached the bounds, and count the edges that it reads.
 
-        Of a vertex that no message improves, nothing is stored, and its readers do not hear of it.
+        If no message improves a vertex, nothing is stored for it, and its readers are not flagged.
         """
         goal, start = "bounds[0]", builder.blocks["start"]
         row, total = builder.mapping.start(f"vertex_{self.bound.state}", "v", stage.message), f"{stage.into}_total"

@@ -32,7 +32,10 @@ def setting_of(
     forms: Sequence[Delta],
     policy: Policy,
 ) -> tuple[CudaSetting, Choices]:
-    """Return what all kernels share, and the choices. ``schedule``: resolved. ``forms``: of a push of changes."""
+    """Return the setting that all kernels share, and the choices.
+
+    ``schedule``: resolved. ``forms``: the change-driven forms of a push of changes.
+    """
     assert schedule.block_size is not None
     program, adaptive = lowered.program, schedule.direction == "adaptive"
     direction: Direction | None = "push" if schedule.direction == "adaptive" else schedule.direction
@@ -97,7 +100,7 @@ def doubled_vertices(tracking: Tracking, group: FoldGroup) -> tuple[str, ...]:
 
 
 def thresholds_of(schedule: OnyxSchedule, policy: Policy) -> Thresholds:
-    """Return when a run changes how it works. ``schedule``: resolved."""
+    """Return the thresholds at which a run changes between ways of processing. ``schedule``: resolved."""
     assert schedule.dense_share is not None
     if schedule.direction == "adaptive":
         return Thresholds(dense=policy.dense_share_cuda)

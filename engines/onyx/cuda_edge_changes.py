@@ -198,8 +198,8 @@ class EdgeChanges:
     def _share_of_tolerance(self, builder: CudaKernelBuilder) -> str:
         """Return a variable: the propagated tolerance over the number of factors of the products with an edge.
 
-        It is computed from the tolerance, which is in a register already: reading the propagated tolerance too made
-        kernels spill.
+        It is computed from the tolerance, which is in a register. Reading the propagated tolerance as well made kernels
+        spill registers.
         """
         offsets = builder.argument("in_offsets", "offsets")
         readers = self.tracking.edge_readers(self.stage.updates)
@@ -215,7 +215,7 @@ class EdgeChanges:
     def _tell(self, builder: CudaKernelBuilder) -> None:
         """Set the flags of the readers of an edge that moves.
 
-        They are set at the row of the edge for which it is read, in the vertex that owns the row.
+        A flag belongs to the vertex that owns the row of the edge that reads it.
         """
         body = builder.blocks["visit"]
         for reader, spaces in self.tracking.edge_readers(self.stage.updates):

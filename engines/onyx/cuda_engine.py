@@ -40,10 +40,11 @@ class OnyxCudaEngine(CudaEngine):
 
     # the share from which supersteps pull -----------------------------------------------------------------------------
     def facts_of(self, device: Device, *, measure: bool = False) -> DeviceFacts:
-        """Return what is known of a device; ``measure`` it if the share is to be estimated and the cache lacks figures.
+        """Return the facts of a device.
 
-        Without ``measure``, figures that are in the cache are read for any schedule that may be *adaptive*, so that
-        :meth:`explain` and records have estimates beside a given or fitted share.
+        ``measure``: probe the device if the share is to be estimated and the cache has no figures. Otherwise, figures
+        in the cache are read for any schedule that may be *adaptive*, so that :meth:`explain` and records have
+        estimates beside a given or fitted share.
         """
         if self.schedule.direction in ("push", "pull") or cuda_unavailable(device.index):
             return CUDA
@@ -55,7 +56,7 @@ class OnyxCudaEngine(CudaEngine):
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return whether the program can run under this schedule on this graph.
 
-        A share does not change the memory, so that a device that is not measured yet may be measured later.
+        The device need not be measured for this, because the share does not change the memory.
         """
         known = self.facts_of(device)
         if estimates(self.schedule, default=False) and not known.figures and not cuda_unavailable(device.index):
@@ -75,12 +76,12 @@ class OnyxCudaEngine(CudaEngine):
         self.choice = DirectionChoice.of(self.schedule, found.schedule, found.program, features, graph.facts, known)
 
     def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Build what needs no device; nothing if it has to be measured first."""
+        """Build what needs no device; build nothing if the device has to be measured first."""
         if self.facts_of(device).figures or not estimates(self.schedule, default=False):
             super().build(program, graph, features, device, phases)
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Measure the device if that is needed, build, load the kernels, upload.
+        """Measure the device if necessary, build, load the kernels, and upload.
 
         Raises DeviceUnavailable, CompilationFailed, MemoryError, EngineFailure.
         """
@@ -90,7 +91,7 @@ class OnyxCudaEngine(CudaEngine):
         super().prepare(program, graph, features, device, phases)
 
     def run(self, max_supersteps: int) -> RunStatistics:
-        """Run until settled or for ``max_supersteps`` more supersteps; note why each pushed or pulled."""
+        """Run until settled or for ``max_supersteps`` more supersteps; record why each pushed or pulled."""
         choice, first = self.choice, self.executor.run_in_progress.done
         statistics = super().run(max_supersteps)
         if choice is not None and statistics.supersteps:
@@ -116,10 +117,10 @@ class OnyxCudaEngine(CudaEngine):
         return "\n".join([*lines, schedule, *self.choice.lines, f"kernel {rest}"])
 
     def narrow(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
-        """Begin with the stale vertices.
+        """Begin with only the stale vertices.
 
-        A pull recomputes only these vertices, if no stage needs the results of a reduction at other vertices. A push
-        sends extrema from the senders. Kept sums are built first.
+        A pull recomputes only these vertices if no stage needs the results of a reduction at other vertices. A push of
+        extrema sends from the senders. Sums that are kept are built first.
         """
         planned, tracking = self.planned, self.planned.tracking
         if not tracking.change_driven or any(group.kind == "update" for group in tracking.groups):

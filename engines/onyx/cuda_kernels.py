@@ -41,7 +41,7 @@ RANGE = templates.RANGE
 class Choices:
     """The choices of a schedule for one program on one graph.
 
-    ``tiles``: edges are balanced, not vertices. ``pipeline``: edges are fetched ahead. ``fused_next_superstep``: the
+    ``tiles``: blocks process equal tiles of edges. ``pipeline``: edges are fetched ahead. ``fused_next_superstep``: the
     edge update and the reductions of the next superstep that share a pass. ``panel``: features of a pass over segments;
     0: all. ``small_degrees``: all vertices have few edges, in similar numbers. ``policy``: the constants of all
     choices. ``pauses``: tracking pauses while nearly everything moves. ``adaptive``: a push whose accumulators are
@@ -110,7 +110,7 @@ class Kernels:
         return max(1, min(4, self.choices.policy.fetched_slots // max(1, rows)))
 
     def depth_of_update(self, stage: EdgeUpdate) -> int:
-        """Return the same number for an update, which reads several rows per edge."""
+        """Return the number of edges that an update fetches ahead; it reads several rows per edge."""
         if not self.pipeline or not self.setting.feature_aware:
             return 1
         shapes = [self.program.properties[name].shape for space, name in reads(stage) if space != "graph"]
@@ -154,7 +154,7 @@ class Kernels:
             builder.blocks[block].line(f"if (group.leads() && !{flag}[v]) {flag}[v] = true;")
 
     def number(self, group: FoldGroup) -> int:
-        """Return the index of a group's frontier in the run."""
+        """Return the index of a group's frontier in ``Run::frontier``."""
         return self.tracking.propagating().index(group)
 
     # vertices ---------------------------------------------------------------------------------------------------------

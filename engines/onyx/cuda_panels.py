@@ -1,8 +1,8 @@
 """Onyx on CUDA: long rows gathered panel by panel.
 
-A vertex with 128 features is gathered by its out-neighbours 512 bytes at a time, and few such rows stay in the cache
-until their next use. A separate pass over the edges for every panel of consecutive features reads the edge data again,
-8 bytes each, but more of the shorter rows are cached meanwhile. It requires messages that use no other features.
+A row of 128 features has 512 bytes, and few such rows stay in the cache until they are gathered again. A separate pass
+over the edges for every panel of consecutive features reads the edge data again, 8 bytes per edge, but more of the
+shorter rows stay in the cache. The messages of a panel must not use other features.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PanelLayout(DeviceLayout):
 
 
 def panel_of(program: Program, features: int) -> int:
-    """Return the number of features of a panel, of which there are several; 0 if edges read whole rows."""
+    """Return the number of features of a panel if there are several; 0 if a pass processes whole rows."""
     messages = [stage.message for stage in program.stages if isinstance(stage, EdgeReduce)]
     several = features > PANEL and features % PANEL == 0
     return PANEL if several and messages and all(map(_divides, messages)) else 0

@@ -78,13 +78,13 @@ def plan(
 
 
 def makes_messages(schedule: OnyxSchedule, facts: GraphFacts, features: int, policy: Policy) -> bool:
-    """Return whether sources make their messages once, and not once for each of their edges."""
+    """Return whether a message is computed once for its source instead of once for each edge."""
     visits_all = schedule.direction == "pull" and not schedule.change_driven
     return visits_all and facts.average_degree >= policy.made_degree + policy.made_degree_of_feature * features
 
 
 def refused(program: Program, schedule: OnyxSchedule, facts: GraphFacts, features: int) -> str:
-    """Return why this schedule cannot run a lowered program; empty if it can, as far as known without planning."""
+    """Return why a schedule cannot run a lowered program; empty if no reason is known before planning."""
     reason = refusal(program, facts, features, change_driven=schedule.change_driven, tracks_edges=True)
     if not reason and schedule.persistent and schedule.edges == "streamed":
         return "persistent=true reads all edges where they are; set edges=resident or edges=mapped"

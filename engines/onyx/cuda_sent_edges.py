@@ -50,7 +50,7 @@ class SentEdges:
         return wanted, listed if tiles or self.tracking.edges(group) else ""
 
     def note(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
-        """Store, in the visit of edge ``e``, that its present values are propagated."""
+        """Store the present values of edge ``e`` as propagated when the edge is visited."""
         if not self.tracking.change_driven or not self._at_once(group):
             return
         self._store(builder, group)

@@ -24,10 +24,12 @@ ENDLESS = 1 << 40  # turns of a stretch without tracking that ends only by what 
 
 @dataclass(frozen=True)
 class Pausing:
-    """Tracking pauses if sources of at least ``share`` of the edges move, for ``patience`` consecutive supersteps.
+    """When tracking pauses.
 
-    ``begins_untracked``: a cold run begins without tracking. ``reductions``: the propagating groups with reductions, a
-    bit each. ``at_once``: those whose sources, or edges, move earlier in the same superstep.
+    ``share``, ``patience``: it pauses if sources with at least this share of the edges move in so many consecutive
+    supersteps. ``begins_untracked``: a cold run begins without tracking. ``reductions``: a bit for each propagating
+    group with reductions. ``at_once``: a bit for each group whose sources, or edges, move earlier in the same
+    superstep.
     """
 
     begins_untracked: bool
@@ -61,7 +63,7 @@ class Pausing:
 
 @dataclass(frozen=True)
 class TrackedRuns(RunExtension):
-    """What Onyx adds to runs: when edge updates process all rows, and when tracking pauses.
+    """The extension of runs by Onyx: when edge updates process all rows, and when tracking pauses.
 
     ``dense_rows``: the share of the edges from which an update processes all rows. ``rebuild_share``: the share from
     which a pull rebuilds accumulators, in a plan that otherwise pushes changes; None: there is no such pull.
@@ -120,7 +122,7 @@ class TrackedRuns(RunExtension):
 
 
 def tracked_runs(setting: CudaSetting, schedule: OnyxSchedule, choices: Choices) -> TrackedRuns:
-    """Return what a plan adds to runs. ``schedule``: resolved."""
+    """Return the extension of the runs of a plan. ``schedule``: resolved."""
     assert schedule.dense_share is not None
     policy, adaptive = choices.policy, schedule.direction == "adaptive"
     dense = policy.dense_share_cuda if adaptive else schedule.dense_share
@@ -160,8 +162,8 @@ def edges_change(tracking: Tracking) -> bool:
 class Pauses:
     """The pauses that the host allows, and the launches that it queues.
 
-    While nothing suggests a pause, the device may not begin one, and the host omits the launches of untracked
-    supersteps. ``begin``: pauses are allowed at the start.
+    While counts do not suggest a pause, the device may not begin one, and the host omits the launches of untracked
+    supersteps. ``begin``: pauses are allowed at the start of a run.
     """
 
     def __init__(self, state: RunState, patience: int, *, begin: bool) -> None:
@@ -175,7 +177,7 @@ class Pauses:
         return {"may_pause": int(self.allowed)}
 
     def update(self, news: Mapping[str, int], queued: int) -> None:
-        """Update what is allowed, given the state of the run after some of the ``queued`` supersteps."""
+        """Update the allowed pauses from the state of the run after some of the ``queued`` supersteps."""
         paused = news["untracked"] or news["resuming"]
         if self.allowed:
             if not paused and news["crowded"] == 0 and news["superstep"] - self.since >= TRIAL:

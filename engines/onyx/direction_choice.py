@@ -1,4 +1,4 @@
-"""The share of the edges from which ``direction=adaptive`` pulls: how it was chosen, and what is estimated for it."""
+"""The share of the edges from which ``direction=adaptive`` pulls: how it was chosen, and the estimates for it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ UNMEASURED = (
 
 @dataclass(frozen=True)
 class DirectionChoice:
-    """The share of the edges that the sources that moved must have for a pull.
+    """The share of the edges from which a superstep pulls: that of the sources that moved.
 
-    ``by``: it was *given*, is a *fitted* constant, or *estimated*. ``edges``: of the graph. ``costs``: the estimates;
-    None without figures of the device. They are shown for a share that is given or fitted, too.
+    ``by``: *given*, *fitted* (a constant) or *estimated*. ``edges``: of the graph. ``costs``: the estimates; None
+    without figures of the device. They are also shown for a share that is given or fitted.
     """
 
     share: float
@@ -71,7 +71,7 @@ class DirectionChoice:
 
     @property
     def lines(self) -> list[str]:
-        """The lines of ``explain``."""
+        """The lines of ``explain`` on the choice."""
         found = [
             f"direction: pulls over all edges if sources with at least {self.share:.2g} of the edges have moved "
             f"({self.by}); otherwise pushes"

@@ -3,13 +3,13 @@
     push(s) = launches * c + s * E * scatter(k, hit) + (reached(s) * V * vertex + s * V * source) / stream rate
     pull    = launches * c + E * gather(k, hit) + V * (vertex + row) / stream rate
 
-E edges, V vertices, s the share of the edges whose sources moved, k features. ``scatter`` and ``gather`` are seconds of
-an edge. They are interpolated linearly in k between those with 1 and with 16 features, in rows that a cache holds. For
-rows that it does not hold (1 - ``hit``), each cache line adds what a row of 16 features then takes longer. A pull reads
-every property of the source that a message has once for each edge; a push reads it once for each source. The probe of
-the device measures these, ``c`` and the stream rate. ``reached`` is the share of the vertices that the pushed edges
-lead to, if they lead to random ones. ``vertex`` are the bytes of the steps of a vertex, ``source`` those that a source
-that moved reads and writes.
+E: edges. V: vertices. s: the share of the edges whose sources moved. k: features. ``scatter`` and ``gather`` are the
+seconds of an edge. For rows in the cache (a share ``hit``) they are interpolated linearly in k between measurements
+with 1 and with 16 features. For other rows, each cache line adds the extra time of a row of 16 features that is not in
+the cache. A pull reads each property of the source in a message once for each edge; a push reads it once for each
+source. A probe of the device measures these times, the seconds ``c`` of a launch, and the stream rate. ``reached`` is
+the share of the vertices that the pushed edges lead to; these are taken to be random. ``vertex`` are the bytes of the
+steps of a vertex, and ``source`` the bytes that a source that moved reads and writes.
 
 The direction changes at the share from which a push takes longer than a pull.
 """
@@ -92,7 +92,7 @@ class Costs:
         return self.launches + graph.num_edges * self.gathered + graph.num_vertices * (self.vertex + self.row)
 
     def push(self, share: float) -> float:
-        """Return the seconds of a superstep that pushes what sources with this share of the edges have changed."""
+        """Return the seconds of a superstep that pushes the changes of sources with this share of the edges."""
         graph = self.graph
         ends = visited_share(graph, share) * self.vertex + share * self.source
         return self.launches + share * graph.num_edges * self.scattered + graph.num_vertices * ends

@@ -11,18 +11,19 @@ if TYPE_CHECKING:
 
 
 def visited_share(graph: GraphFacts, share: float) -> float:
-    """Return the share of the edges that a superstep visits that follows sources with this share of the edges.
+    """Return the share of the edges that a superstep visits if it follows sources with a share of the edges.
 
-    Each destination is recomputed from all its in-edges. Destinations are taken to be random: n edges reach
+    Each destination is recomputed from all its in-edges. Destinations are assumed to be random: n edges reach a share
     ``1 - exp(-n / V)`` of the V vertices.
     """
     return -math.expm1(-share * graph.average_degree)
 
 
 def following_share(graph: GraphFacts, policy: Policy) -> float:
-    """Return the share of the edges of sources that moved up to which following them is estimated to take less time.
+    """Return the share of the edges up to which following the sources that moved is estimated to be faster.
 
-    It is where :func:`visited_share` is ``policy.visited_share_cpu``; 1 on a graph whose vertices have too few edges.
+    At this share :func:`visited_share` equals ``policy.visited_share_cpu``. It is 1 on a graph whose vertices have too
+    few edges.
     """
     if not graph.num_edges:
         return 1.0

@@ -49,7 +49,7 @@ SAMPLES = 1024  # vertices by which the largest tree is found; another tree inst
 
 @dataclass(frozen=True)
 class Flood:
-    """A program at whose fixed point a component has one value: ``state``, the least in it, or the largest."""
+    """A program whose fixed point gives each component one value: the least, or largest, value of ``state`` in it."""
 
     state: str
     least: bool
@@ -75,7 +75,7 @@ class Flood:
 
 
 def _read(node: Expression) -> tuple[str, str] | None:
-    """Return the space and the name of a property that is read as it is, or None."""
+    """Return the space and the name of an expression that only reads a property; None for other expressions."""
     return tuple(node.attribute) if node.op == "read" else None
 
 
@@ -128,7 +128,7 @@ class HookingEngine(Engine):
         self.pose(program, graph, features)
 
     def run(self, max_supersteps: int) -> RunStatistics:
-        """Compute the fixed point; the limit has no meaning."""
+        """Compute the fixed point; ``max_supersteps`` is ignored."""
         self.solve()
         return RunStatistics(settled=True)
 

@@ -1,9 +1,9 @@
 """Krylov plans of Onyx on the CPU: ``solver=bicgstab``, ``cg`` or ``auto`` for affine programs.
 
-If a superstep is x -> A x + b, its fixed point solves (I - A) x = b. The run alternates between a few supersteps, which
-smooth the state and measure the program's own criterion, and a solve for the correction that the residual asks for. A
-correction of a float32 state need not be more accurate than to a share of itself: the next one starts from the true
-residual. The run leaves bulk-synchronous order, so that supersteps are not counted.
+If a superstep is x -> A x + b, its fixed point solves (I - A) x = b. A run alternates between two parts. A few
+supersteps smooth the state and measure the program's own criterion. Then a solver computes the correction of the state
+from the residual. A correction may have a relative error, because the next one starts from the residual of the
+corrected state. The run is not bulk-synchronous, so that supersteps are not counted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ALWAYS = 3  # a superstep whose movement is measured from its own start (harness
 
 @dataclass
 class Iterations:
-    """What a run did: products are supersteps of the program, also those between corrections."""
+    """The counts of a run. A product is a superstep of the program, also between corrections."""
 
     solver: str
     iterations: int
@@ -223,7 +223,7 @@ class KrylovCpuEngine(CpuEngine):
 
 
 def share_of(criterion: Criterion) -> float:
-    """Return the share of the program's tolerance that a superstep may move the state by at the end of a run.
+    """Return the share of the program's tolerance by which the last superstep of a run may move the state.
 
     It is 1 if the tolerance is relative to every entry. Any other criterion lets small entries move by as much as large
     ones. Supersteps from the program's start leave their error mostly in the large entries, a solver does not.

@@ -1,7 +1,8 @@
 """Conjugate gradients and BiCGSTAB for the correction of a state, all columns at once.
 
-Each returns after every column's residual is ``REDUCTION`` of what it was, or after ``MOST_ITERATIONS``. A column that
-has got there stays as it is: its coefficients are 0. The columns to keep are those whose residual became smaller.
+A solver returns when the residual of every column has shrunk to ``REDUCTION`` of its first value, or after
+``MOST_ITERATIONS``. A column that has converged no longer changes: its coefficients are 0. The columns to keep are
+those whose residual became smaller.
 """
 
 from __future__ import annotations

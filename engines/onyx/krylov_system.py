@@ -81,7 +81,7 @@ class System:
         self.run.end_superstep()
 
     def _sums(self) -> tuple[Columns, Columns]:
-        """Return the two sums of products of every column that a kernel has found."""
+        """Return the two sums of products that a kernel has computed for every column."""
         both = self._found.sum(axis=0)
         return both[: self.width], both[self.width :]
 

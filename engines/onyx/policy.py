@@ -152,7 +152,7 @@ def lane_groups_of_vertex(graph: GraphFacts, lane_groups: int, policy: Policy) -
 
 
 def untracked_share(graph: GraphFacts, policy: Policy, *, pulls: bool, dense_share: float, edges_change: bool) -> float:
-    """Return the share of edges to visit in a superstep from which tracking changes does not pay off.
+    """Return the share of visited edges from which tracking changes takes longer than it saves.
 
     ``edges_change``: a reduction reads edge properties that change.
     """

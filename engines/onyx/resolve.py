@@ -220,7 +220,7 @@ def adapts(program: Program) -> bool:
 
 
 def not_adaptive(program: Program) -> str:
-    """Return why a program cannot switch its direction from superstep to superstep; empty if it can."""
+    """Return why supersteps of a program cannot choose their direction; empty if they can."""
     for stage in program.stages:
         if isinstance(stage, EdgeUpdate) or any(space == "reverse" for space, _ in reads(stage)):
             return f"direction=adaptive: {stage.name} reads or updates edges that change; give push or pull"
@@ -228,7 +228,7 @@ def not_adaptive(program: Program) -> str:
 
 
 def not_bottom_up(program: Program, schedule: OnyxSchedule) -> str:
-    """Return why pulls have to read all edges; empty if they may skip what improves nothing.
+    """Return why pulls have to read all edges; empty if they may skip edges that improve no vertex.
 
     ``schedule``: with its direction.
     """

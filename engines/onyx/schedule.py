@@ -73,7 +73,8 @@ class OnyxSchedule(EdgeOptions):
       (:mod:`engines.onyx.cuda_adaptive`). Records and refusals are as on the CPU.
     - ``share_by``: as on the CPU; *fitted*, the default, is 0.3 for extrema and 0.1 for sums. A device is probed when
       the first engine with *estimated* is prepared on it.
-    - ``balance``: who reads the edges of a vertex. *warp* is the thesis's balancing. In a push, the lanes of a warp share
+    - ``balance``: who reads the edges of a vertex. *warp* is the thesis's balancing. In a push, the lanes of a warp
+    take
       the edges of 32 vertices. In a pull, lane groups of a warp own a vertex, a whole warp owns a vertex of more edges,
       and a block owns a hub. *edge* cuts the edges into equal tiles regardless of the degrees: a hub does not delay
       other warps, and a pull processes 128 features and more in panels of 64 (``engines.onyx.cuda_panels``). The

@@ -1,9 +1,9 @@
 """Choose among a few plans by timing them on the real problem: ``tune=true``.
 
-The defaults are estimates, which were fitted on some graphs; on others the fastest plan may be a different one. Every
-plan runs the same supersteps of the problem from the same start. Plans are prepared one after another, so that only one
-is in memory. The times are kept for the program, the facts of the graph, the number of features and the device; with
-them, an engine takes the fastest plan at once.
+The default plans are estimates that were fitted on some graphs. On other graphs another plan may be faster. Every plan
+runs the same supersteps of the problem from the same start. Plans are prepared one after another, so that only one is
+in memory. The times are kept in the cache, by program, facts of the graph, number of features and device. If they are
+in the cache, an engine takes the fastest plan at once.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def plans(schedule: OnyxSchedule, kind: str) -> dict[str, OnyxSchedule]:
 
 
 class TunedEngine(Forwarding, Engine):
-    """Runs the fastest of a few plans of Onyx; the first reset after ``prepare`` times them, from that start.
+    """Run the fastest of a few plans of Onyx. The first reset after ``prepare`` times them from its initial state.
 
-    Each plan has an engine of its own.
+    Each plan has its own engine.
     """
 
     tunes = True
@@ -80,7 +80,7 @@ class TunedEngine(Forwarding, Engine):
 
     # preparation ------------------------------------------------------------------------------------------------------
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
-        """Return the largest answer of the plans that run the program; the reason of the first if none does."""
+        """Return the most memory of the plans that run the program; the reason of the first plan if none does."""
         tried = plans(self.schedule, device.kind).values()
         answers = [OnyxEngine(one).supports(program, graph, features, device) for one in tried]
         found = [one for one in answers if isinstance(one, Yes)]
@@ -89,7 +89,7 @@ class TunedEngine(Forwarding, Engine):
         return Yes(max(one.bytes_needed for one in found), max(one.host_bytes for one in found))
 
     def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Build what the plan that is first needs without the device."""
+        """Build what the first plan needs without the device."""
         self._pose(program, graph, features, device)
         self.prepared.build(program, graph, features, device, phases)
 
@@ -113,7 +113,7 @@ class TunedEngine(Forwarding, Engine):
         self.prepared.generate(program, graph, features, device)
 
     def _pose(self, program: Program, graph: Graph, features: int, device: Device) -> None:
-        """Set the problem, and create the engine of its first plan; the same problem keeps its engine."""
+        """Set the problem and create the engine of its first plan; keep the engine if the problem is the same."""
         if self._problem == (program, graph, features, device):
             return
         self.close()
@@ -153,8 +153,10 @@ class TunedEngine(Forwarding, Engine):
         return min(self._times, key=self._times.__getitem__)
 
     def _timed(self, start: Start) -> dict[str, float]:
-        """Return the seconds of every plan that was tried; the present one is first. Raises what the last one raises
-        if all fail."""
+        """Return the seconds of every plan that was tried, the present plan first.
+
+        Raises the error of the last plan if all fail.
+        """
         began, found, steps = time.perf_counter(), dict[str, float](), 0
         for name in (self._name, *(one for one in self._running if one != self._name)):
             if name in self._failures or (found and time.perf_counter() - began > self._budget_s):
@@ -170,7 +172,7 @@ class TunedEngine(Forwarding, Engine):
         return found
 
     def _failed(self, failure: Exception) -> list[str]:
-        """Note that the present plan has failed; return those that have not."""
+        """Record that the present plan has failed; return the plans that have not."""
         self._failures[self._name] = str(failure) or type(failure).__name__
         return [name for name in self._running if name not in self._failures]
 
@@ -185,7 +187,7 @@ class TunedEngine(Forwarding, Engine):
         self._prepared, self._name = OnyxEngine(self._running[name]), name
 
     def _supersteps(self, start: Start) -> int:
-        """Return how many supersteps of the problem a timed run takes: until it settles, or as many as are cheap."""
+        """Return the supersteps of a timed run: until it settles, or as many as fit a share of the time limit."""
         limit, began, done = self.problem[0].control.max_supersteps, time.perf_counter(), 0
         self.prepared.reset(*start)
         steps = 2
@@ -198,7 +200,7 @@ class TunedEngine(Forwarding, Engine):
         return max(1, done)
 
     def _seconds(self, supersteps: int, start: Start) -> float:
-        """Return the seconds of the shortest of a few runs, after one that is not timed."""
+        """Return the seconds of the fastest of a few runs, after one that is not timed."""
         self.prepared.reset(*start)
         self.prepared.run(supersteps)
         taken: list[float] = []
@@ -211,7 +213,7 @@ class TunedEngine(Forwarding, Engine):
 
     # runs -------------------------------------------------------------------------------------------------------------
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
-        """Reset the fastest plan; the first time, find it, while no other cell uses the device."""
+        """Reset the fastest plan. The first reset finds it, while no other cell uses the device."""
         if not self._times:
             with self._phases.alone("tune"):
                 self._choose((inputs, state))
