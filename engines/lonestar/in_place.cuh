@@ -112,7 +112,7 @@ __device__ inline void unlock_sources(const LaneGroup& group, Id* locks, bool* d
     }
 }
 
-// An edge that holds its locks notes how many edges were before it at either end.
+// An edge that holds its locks stores how many edges were before it at either end.
 __device__ inline void stamp(const LaneGroup& group, bool stamping, Id* stamps, Id* counters, EdgeId e, Id u, Id v)
 {
     if (!stamping || !group.leads()) return;

@@ -1,16 +1,17 @@
-// Pulls of extrema along paths that read only what may improve a vertex (harness/language/message_bounds.py). A vertex
-// step notes the best value that a moved source holds. The next pull computes from it a bound that no message exceeds,
-// skips vertices that have reached it in every feature, and ends a row as soon as its messages have reached it.
+// Pulls of extrema along paths that read only edges that may improve a vertex (harness/language/message_bounds.py).
+// Vertex steps store the best value of a source that moved. The next pull computes from it a bound that no message
+// exceeds. It skips vertices that have reached the bound in every feature, and ends a row once its messages have
+// reached it.
 #pragma once
 
 #include "graphreduce.cuh"
 
-// The best values are kept for the superstep that reads them, for the next one, which vertex steps write, and for the
-// one after it, which they clear.
+// Three rows of best values are used in turn: a pull reads one, vertex steps write the next, and clear the one after
+// it.
 constexpr int KEPT_BEST = 3;
 
-// Return whether a value is at least as good as a bound. An infinite bound that no value exceeds is not known: sources
-// may hold it that have not moved.
+// Return whether a value is at least as good as a bound. An infinite bound that no value exceeds does not count,
+// because sources that have not moved may hold it.
 template <class Operation> struct Bound;
 template <> struct Bound<Min> {
     static __device__ float unknown() { return -INFINITE; }
@@ -52,8 +53,8 @@ __device__ inline void share_bounds(const LaneGroup& group, float* bounds, const
     __syncthreads();
 }
 
-// Return what the messages to a vertex have to reach so that later ones change nothing: of features whose values have
-// reached their bounds, nothing.
+// Return the values that the messages to a vertex have to reach so that later messages change nothing. A feature whose
+// value has reached its bound needs no message.
 template <class Operation, int N, int STRIDE>
 __device__ inline Row<N> goals(const LaneGroup& group, const float* values, const float* bounds)
 {
@@ -76,7 +77,7 @@ __device__ inline bool reached(const LaneGroup& group, const Row<N>& row, const 
     return !any(group, !all);
 }
 
-// Return whether any message is better than the value of its feature; NaN is. If none is, nothing has to be stored.
+// Return whether any message is better than the value of its feature, or NaN. If none is, nothing has to be stored.
 template <class Operation, int N, int STRIDE>
 __device__ inline bool improves(const LaneGroup&, float message, const float* value)
 {
@@ -91,14 +92,14 @@ __device__ inline bool improves(const LaneGroup& group, const Row<N>& messages, 
     return any(group, better);
 }
 
-// Include the new value of a feature, if it moved, in the best that this thread has seen. NaN makes the bound unknown.
+// Combine the new value of a feature, if it moved, with the best value of this thread. NaN makes the bound unknown.
 template <class Operation> __device__ inline void improve(float& best, float before, float now)
 {
     if (differs(before, now)) best = now == now ? Operation()(best, now) : Bound<Operation>::unknown();
 }
 
-// Combine the best values of a block with those of others; all threads of the block call this. `moved`: this thread has
-// seen a source that moved.
+// Combine the best values of a block with those of other blocks. All threads of the block call this. `moved`: this
+// thread has processed a source that moved.
 template <class Operation, int STRIDE>
 __device__ inline void note_best(const LaneGroup&, float* best, Count superstep, float mine, bool moved)
 {

@@ -19,8 +19,8 @@ __device__ inline Count mark(const EdgeId* offsets, const Id* neighbours, Id fir
 
 // edgemap for the edges of wanted vertices that are `listed` themselves.
 template <bool PIPELINE, int DEPTH, class Wanted, class Listed, class Fetch, class Visit>
-__device__ inline void edgemap_listed(const LaneGroup& group, const EdgeId* offsets, const Id* neighbours, Id first, Id last,
-                                      Wanted wanted, Listed listed, Fetch fetch, Visit visit)
+__device__ inline void edgemap_listed(const LaneGroup& group, const EdgeId* offsets, const Id* neighbours,
+                                      Id first, Id last, Wanted wanted, Listed listed, Fetch fetch, Visit visit)
 {
     per_edge<PIPELINE>(offsets, neighbours, first, last, wanted, [&](const Edge& mine, int count) {
         const bool some = lane_id() < count && listed(mine.row, mine.at);

@@ -68,9 +68,9 @@ __device__ inline void lists_of_warp(volatile EdgeId** scan, volatile EdgeId** b
     *begin = begins[threadIdx.x / 32];
 }
 
-// Visit the edges of the `wanted` vertices first .. last - 1, 32 at a time: phase(mine, count), where `mine` is one of
-// `count` edges (at least 1). PIPELINE: search for the next edges before processing the current ones (fig. 5.3).
-// AHEAD: as in to_visit.
+// Visit the edges of the `wanted` vertices first .. last - 1, 32 at a time. Every lane calls phase(mine, count); `mine`
+// is its edge of the `count` edges (at least 1). PIPELINE: search for the next edges before processing the current ones
+// (fig. 5.3). AHEAD: as in to_visit.
 template <bool PIPELINE, bool AHEAD = false, class Wanted, class Phase>
 __device__ inline void per_edge(const EdgeId* offsets, const Id* neighbours, Id first, Id last, Wanted wanted,
                                 Phase phase)
@@ -102,7 +102,7 @@ __device__ inline void per_edge(const EdgeId* offsets, const Id* neighbours, Id 
     });
 }
 
-// visit(got, row, other, at) for every edge in the lists of wanted vertices.
+// Call visit(got, row, other, at) for every edge in the lists of wanted vertices.
 template <bool PIPELINE, int DEPTH, class Wanted, class Fetch, class Visit>
 __device__ inline void edgemap(const LaneGroup& group, const EdgeId* offsets, const Id* neighbours, Id first, Id last,
                                Wanted wanted, Fetch fetch, Visit visit)
@@ -112,11 +112,11 @@ __device__ inline void edgemap(const LaneGroup& group, const EdgeId* offsets, co
     });
 }
 
-// The same over equal tiles of edges, whatever the degrees, for those that are `listed`: `rows` holds the vertex whose list
-// each edge is in.
+// Do the same over equal tiles of edges, regardless of the degrees, for the edges that are `listed`. `rows`: for each
+// edge, the vertex whose list it is in.
 template <int DEPTH, class Listed, class Fetch, class Visit>
-__device__ inline void edgemap_tiles(const LaneGroup& group, const Id* rows, const Id* neighbours, EdgeId first, EdgeId last,
-                                     Listed wanted, Fetch fetch, Visit visit)
+__device__ inline void edgemap_tiles(const LaneGroup& group, const Id* rows, const Id* neighbours,
+                                     EdgeId first, EdgeId last, Listed wanted, Fetch fetch, Visit visit)
 {
     for (EdgeId e = first + (EdgeId)32 * warp_of_grid(); e < last; e += (EdgeId)32 * warps_of_grid()) {
         Edge mine = {0, 0, e + lane_id()};

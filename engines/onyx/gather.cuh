@@ -91,8 +91,8 @@ __device__ inline void visit_some(Id v, EdgeId e, EdgeId end, const Id* neighbou
         if (e + d * STRIDE < end) visit(got[d], u[d], v, e + d * STRIDE);
 }
 
-// Do the same for all edges up to `end`, by part number `part` of STRIDE parts, of which SHARE are lane groups of this
-// warp. All of these stop if one of them has `enough`.
+// Do the same for all edges up to `end`. This lane group takes part number `part` of STRIDE parts; SHARE of them belong
+// to lane groups of this warp, which all stop if one of them has `enough`.
 template <int SHARE, int STRIDE, int DEPTH, class Fetch, class Visit, class Enough>
 __device__ inline void visit_edges(const LaneGroup& group, Id v, EdgeId begin, EdgeId end, int part, const Id* neighbours,
                                    Fetch fetch, Visit visit, Enough enough)
@@ -123,8 +123,8 @@ __device__ inline int position_of_bit(unsigned bits, int index)
     return bits ? __ffs(bits) - 1 : 32;
 }
 
-// Return the number of vertices of a chunk: those that the owners of a warp take at once, or more,
-// so that each warp has one chunk, up to 32.
+// Return the number of vertices of a chunk: as many as the owners of a warp take at once, or more (up to 32), so that
+// each warp has one chunk.
 template <Id PER_WARP> __device__ inline Id size_of_chunk(Id count)
 {
     Id size = PER_WARP;
@@ -132,8 +132,8 @@ template <Id PER_WARP> __device__ inline Id size_of_chunk(Id count)
     return at_most(size, Id(32));
 }
 
-// Call owned(v) for the wanted vertices; the owners of a warp take one each at once. Flags are read before they are
-// cleared, by other lanes than those that clear them.
+// Call owned(v) for the wanted vertices. Each owner of a warp takes one at a time. Flags are read by other lanes than
+// those that clear them, and before they are cleared.
 template <int SHARE, class Wanted, class Owned>
 __device__ inline void owners_of_wanted(const LaneGroup& group, Id first, Id last, Wanted wanted, Owned owned)
 {
@@ -183,8 +183,8 @@ __device__ inline void gather(const LaneGroup& group, const EdgeId* offsets, con
     }
 }
 
-// Call owned(v) for the wanted ones of `listed`, in a warp or a block; `step` of these take one each at a time, and
-// this is number `owner`.
+// Call owned(v) for the wanted vertices of `listed`, in a warp or a block. `step` warps or blocks take one vertex each
+// at a time; this is number `owner`.
 template <bool AHEAD, class Wanted, class Owned>
 __device__ inline void owners_of_listed(const Id* listed, Id first, Id last, Id owner, Id step, Wanted wanted,
                                         Owned owned)
@@ -203,7 +203,7 @@ __device__ inline void owners_of_listed(const Id* listed, Id first, Id last, Id 
     }
 }
 
-// Do the same for the wanted ones of `middle`, by one warp each: its first SHARE lane groups gather.
+// Do the same for the wanted vertices of `middle`, with a warp for each; its first SHARE lane groups gather.
 template <int SHARE, int DEPTH, bool AHEAD,
           class Wanted, class Start, class Fetch, class Visit, class Enough, class Join, class Finish>
 __device__ inline void gather_middle(const LaneGroup& group, const Id* middle, const EdgeId* offsets, const Id* neighbours,
@@ -220,7 +220,8 @@ __device__ inline void gather_middle(const LaneGroup& group, const Id* middle, c
     });
 }
 
-// Do the same for the wanted ones of `hubs`, by one block each: the first SHARE lane groups of its warps gather.
+// Do the same for the wanted vertices of `hubs`, with a block for each; the first SHARE lane groups of its warps
+// gather.
 template <int SHARE, int DEPTH, bool AHEAD,
           class Wanted, class Start, class Fetch, class Visit, class Enough, class Join, class Finish>
 __device__ inline void gather_hubs(const LaneGroup& group, const Id* hubs, const EdgeId* offsets, const Id* neighbours,

@@ -6,8 +6,8 @@
 
 constexpr Id LANE_GROUPS_OF_BLOCK = BLOCK / 32 * LANE_GROUPS;
 
-// Return the first of a lane group's share of first .. last - 1, of which the lane groups of a block take one each;
-// spare lanes have none.
+// Return the first vertex of a lane group; the lane groups of a block take one each of first .. last - 1. Spare lanes
+// have none.
 __device__ inline Id share_of_group(const LaneGroup& group, Id first, Id last)
 {
     return group.idle() ? last : first + threadIdx.x / 32 * LANE_GROUPS + group.number;

@@ -58,7 +58,7 @@ extern "C" __global__ void flatten(Vertex* parent, Vertex vertices)
     ((volatile Vertex*)parent)[v] = root;
 }
 
-// Sets `largest` to the root that most of BLOCK vertices have. One block.
+// Sets `largest` to the most frequent root of BLOCK vertices. One block runs this.
 extern "C" __global__ void find_largest(const Vertex* parent, Vertex* largest, Vertex vertices)
 {
     __shared__ Vertex root[BLOCK];
@@ -96,7 +96,8 @@ extern "C" __global__ void hook_others(
 
 __device__ inline bool better(float a, float b) { return LEAST ? a < b : a > b; }
 
-// Reduces the values of every tree into the row of its root. Most values are no better, and read the root's only.
+// Reduces the values of every tree into the row of its root. Most values are no better; these only read the root's
+// value.
 extern "C" __global__ void collect(const Vertex* root, float* values, Vertex vertices, int features)
 {
     const Position i = (Position)blockIdx.x * BLOCK + threadIdx.x;

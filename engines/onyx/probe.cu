@@ -1,4 +1,5 @@
-// Loops like those of Onyx's pulls and pushes, by which both are estimated: rows of 1 float, or of 16 in four lanes.
+// Loops like those of Onyx's pulls and pushes, from whose times both are estimated. A row has 1 float, or 16 in four
+// lanes.
 typedef int Id;
 typedef long long Count;
 
@@ -32,7 +33,7 @@ __device__ inline void add(float4* into, float4 value)
 #endif
 }
 
-// Values are positive, so that they compare as integers do.
+// Values are positive, so that their bits compare as integers.
 __device__ inline bool offer(float* into, float value)
 {
     if (!(value < __ldcg(into))) return false;

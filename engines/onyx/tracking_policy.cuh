@@ -3,14 +3,14 @@
 
 #include "run.cuh"
 
-constexpr Count SHORT_STRETCH = 8, LONG_STRETCH = 32;  // turns without tracking
-constexpr Count FALLING = 3;  // less moves than one in this many of the previous turn's movers
+constexpr Count SHORT_STRETCH = 8, LONG_STRETCH = 32;  // turns without tracking; a turn updates every side once
+constexpr Count FALLING = 3;  // movement falls fast if it is less than 1 / FALLING of that in the previous turn
 
-// End a turn, in which every side has been updated. While nearly everything moves, recording and comparing sent values
-// costs more than it saves: after several such turns the next ones run without tracking, with full propagation, until
-// less seems to move or a stretch of turns has passed. Then a turn treats everything as dirty and active, and records
-// what it sends. A run may begin with a stretch of unlimited length, in which movement is known exactly. While movement
-// falls so fast that the run is nearly over, such a turn would not pay off.
+// End a turn. While nearly everything moves, recording and comparing sent values takes longer than it saves. After
+// several such turns the next ones run without tracking, with full propagation, until less seems to move or a stretch
+// of turns has passed. Then one turn treats everything as dirty and active, and records what it sends. A run may begin
+// with a stretch of unlimited length, in which movement is known exactly. If movement falls so fast that the run ends
+// soon, tracking does not resume.
 __device__ inline void end_turn(Run* run)
 {
     run->resuming = 0;
@@ -49,7 +49,8 @@ __device__ inline void end_or_pause(Run* run, Past* past)
     }
     for (int group = 0; group < GROUPS; ++group) {
         const Count at_once = run->at_once >> group & 1;
-        // if sources are read in the same superstep, a resuming turn treats all as moved; the next one measures
+        // if sources are read in the same superstep, the turn that resumes treats all as moved, and the next one
+        // measures
         if (run->reductions >> group & 1) run->found += run->frontier[group][(run->superstep + 1 - at_once) & 1];
     }
     run->movers += run->moved;

@@ -54,8 +54,8 @@ __device__ inline bool has_flags(const Flagged& wanted, Id base, Id last)
     return low.x | low.y | low.z | low.w | high.x | high.y | high.z | high.w;
 }
 
-// The chunks that a warp tests at once, and a bit for each of them that it must visit. Of `Flagged` vertices, a lane
-// reads the flags of a chunk of 32, with or without AHEAD. Other tests of several chunks take registers: without AHEAD,
+// The chunks that a warp tests at once, and a bit for each chunk that it must visit. For `Flagged` vertices, a lane
+// reads the flags of a chunk of 32, with or without AHEAD. Other tests of several chunks take registers; without AHEAD
 // every chunk is visited.
 template <bool AHEAD, class Wanted> constexpr int tested = AHEAD && !wants_every<Wanted> ? SCANNED : 1;
 template <bool AHEAD> constexpr int tested<AHEAD, Flagged> = 32;
@@ -76,10 +76,10 @@ __device__ inline unsigned to_visit(Id base, Id stride, Id last, Id size, const 
     return found;
 }
 
-// Call chunk(base, some) for every chunk of `size` vertices (at most 32) of first .. last - 1 of which some are
-// `wanted`. Flags of vertices are bytes, which are set without atomics; a warp combines those of a chunk into a
-// bit-vector by a ballot. If few vertices are wanted, reading one chunk's flags after the other would take most of the
-// time.
+// Call chunk(base, some) for every chunk of `size` vertices (at most 32) of first .. last - 1 with `wanted` vertices.
+// Flags are bytes, which are set without atomics; a warp combines the flags of a chunk into a bit-vector by a ballot.
+// Several chunks are tested at once, because reading one after the other takes most of the time if few vertices are
+// wanted.
 template <bool AHEAD, class Wanted, class Chunk>
 __device__ inline void wanted_chunks(Id first, Id last, Id size, Wanted wanted, Chunk chunk)
 {
