@@ -170,7 +170,7 @@ def test_what_cannot_be_cached_is_refused_by_name(engine_for):
         ("gunrock", {"edges": "mapped"}, "does not work on consecutive vertices"),
         ("simdx", {"edges": "mapped"}, "cache_mb: "),
         ("tigr", {"edges": "mapped"}, "does not work on consecutive vertices"),
-        ("emogi", {"frontier": "list"}, "cache_mb: cached edges are those of consecutive vertices"),
+        ("emogi", {"frontier": "list"}, "cache_mb caches edges of consecutive vertices"),
         ("emogi", {"cache_mb": 1e-5}, "cache_mb is too small for an edge"),
     ):
         answer = new_engine(kind, {"cache_mb": 2, **options}).supports(traced, graph, FEATURES, Device("cuda"))
