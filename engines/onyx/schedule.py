@@ -74,10 +74,9 @@ class OnyxSchedule(EdgeOptions):
     - ``share_by``: as on the CPU; *fitted*, the default, is 0.3 for extrema and 0.1 for sums. A device is probed when
       the first engine with *estimated* is prepared on it.
     - ``balance``: who reads the edges of a vertex. *warp* is the thesis's balancing. In a push, the lanes of a warp
-    take
-      the edges of 32 vertices. In a pull, lane groups of a warp own a vertex, a whole warp owns a vertex of more edges,
-      and a block owns a hub. *edge* cuts the edges into equal tiles regardless of the degrees: a hub does not delay
-      other warps, and a pull processes 128 features and more in panels of 64 (``engines.onyx.cuda_panels``). The
+      take the edges of 32 vertices. In a pull, lane groups of a warp own a vertex, a whole warp owns a vertex of more
+      edges, and a block owns a hub. *edge* cuts the edges into equal tiles regardless of the degrees: a hub does not
+      delay other warps, and a pull processes 128 features and more in panels of 64 (``engines.onyx.cuda_panels``). The
       default (None) is chosen with ``change_driven``. For other graphs it is *edge*, but *warp* if a thread loops over
       features, if matrices are summed, or if the vertices of a pull have few edges.
     - ``pipeline``: the next edges are searched and fetched during the computation on the present ones (fig. 5.3).
