@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -13,6 +14,7 @@ from harness.api import cpu, cuda
 from harness.campaign.guarded_engine import GuardedEngine
 from harness.contract import Engine
 from harness.device.synchronizing import Finishing
+from harness.forwarding import Forwarding
 from harness.per_device import PerDevice
 
 CONSTANTS = {"ELEMENTWISE", "K"}
@@ -52,3 +54,39 @@ def test_wrappers_of_engines_forward_every_method(wrapper):
 def test_every_name_of_a_toolkit_exists(toolkit):
     assert len(toolkit.__all__) == len(set(toolkit.__all__))
     assert all(hasattr(toolkit, name) for name in toolkit.__all__)
+
+
+class Outer(Forwarding, Engine):
+    """An engine that runs another one, and adds nothing."""
+
+    def supports(self, program, graph, features, device): ...
+
+    def prepare(self, program, graph, features, device, phases):
+        self._prepared = create_autospec(Engine, instance=True)
+
+    def reset(self, inputs, state=None): ...
+
+    def close(self): ...
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("run", (3,)), ("ordered_superstep", ()), ("values", ("x",)), ("rows", ("x", [1])), ("device_values", ("x",)),
+        ("operations", ("statistics",)),
+    ],
+)  # fmt: skip
+def test_an_engine_that_runs_another_returns_its_results(name, arguments):
+    outer = Outer(None)
+    with pytest.raises(AssertionError, match=r"prepare\(\) comes first"):
+        getattr(outer, name)(*arguments)
+    outer.prepare(None, None, 1, None, None)
+    assert getattr(outer, name)(*arguments) is getattr(outer.prepared, name).return_value
+    getattr(outer.prepared, name).assert_called_once_with(*arguments)
+
+
+def test_an_engine_that_runs_another_narrows_it():
+    outer = Outer(None)
+    outer.prepare(None, None, 1, None, None)
+    outer.narrow("stale", "senders")
+    outer.prepared.narrow.assert_called_once_with("stale", "senders")
