@@ -1,0 +1,211 @@
+"""The launches of steps in place on a GPU: their ranges and blocks, and the counts of passes, without a device."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from engines.lonestar import cuda_executor
+from engines.lonestar.cuda_executor import MOST_PASSES, LonestarExecutor
+from engines.lonestar.schedule import LonestarSchedule
+from harness.contract import EngineFailure
+from harness.facts import GraphFacts
+
+THREADS, TEAMS, RESIDENT = 64, 4, 5  # of a block; of a warp; blocks
+OF_BLOCK = THREADS // 32 * TEAMS
+
+
+class Array:
+    """An array of the device that the host reads."""
+
+    def __init__(self, *values):
+        self.values = np.array(values or (0,))
+        self.filled = []
+
+    def fill(self, value):
+        self.filled.append(value)
+
+    def get(self):
+        return self.values
+
+
+class Recorded(LonestarExecutor):
+    """Records launches; ``left``: the edges that are left after each pass."""
+
+    arrays = None
+
+    def __init__(self, order, left=(), facts=None, hubs=(), degrees=(), **options):
+        self.schedule = LonestarSchedule(order=order, **options)
+        self.plan = SimpleNamespace(
+            threads=THREADS, team=SimpleNamespace(teams=TEAMS),
+            facts=facts or GraphFacts(90, 500, 40, bipartite=(60, 30)),
+        )  # fmt: skip
+        offsets = np.concatenate([[0], np.cumsum(degrees, dtype=np.int64)])
+        self.store = SimpleNamespace(
+            graph=SimpleNamespace(csc=SimpleNamespace(offsets=offsets)), table=lambda table: np.array(hubs, np.int64)
+        )
+        names = ("sizes", "locks", "done", "done_blocks", "list_0", "first_list")
+        self.arrays = {name: Array(0, 0, 0, 7) for name in names}
+        self.arrays["list_0"] = self.arrays["first_list"] = np.zeros(600)
+        self.arrays["sizes"] = SizesOfPasses(left)
+        self.passes, self.checks_locks, self.launches = {}, False, []
+
+    def _resident(self, kernel):
+        return RESIDENT
+
+    def _left(self, at):
+        return self.arrays["sizes"].next()
+
+    def _launch(self, kernel, first, last, blocks, *, together=False):
+        self.launches.append((kernel, first, last, blocks, together))
+
+
+class SizesOfPasses(Array):
+    """The counts of edges that are left; the fourth is the number of passes that have run."""
+
+    def __init__(self, left):
+        super().__init__(0, 0, 0, 7)
+        self.left = list(left)
+
+    def next(self):
+        return self.left.pop(0)
+
+    def __setitem__(self, index, value):
+        self.values[index] = value
+
+
+def test_a_wavefront_is_launched_until_no_block_is_left():
+    run = Recorded("wavefront", [9, 2, 0], blocks=3)
+    run._wave("step", ["wave"])
+    assert run.launches == [("wave", 0, 3, 3, False)] * 3
+    assert run.passes == {"step": 3}
+    assert run.arrays["done_blocks"].filled == [False]
+    assert run.arrays["sizes"].filled == [0, 0, 0]
+    many = Recorded("wavefront", [0], blocks=40)
+    many._wave("step", ["wave"])
+    assert many.launches == [("wave", 0, 40, RESIDENT, False)]
+
+
+@pytest.mark.parametrize(("left", "fails"), [([17, 0], False), ([18, 0], False), ([19], True), ([5, 5], True)])
+def test_a_pass_over_blocks_leaves_fewer_than_before(left, fails):
+    """All 2 x 3 x 3 blocks may be left by the first pass, of which at least one ran afterwards."""
+    run = Recorded("wavefront", left, blocks=3)
+    if not fails:
+        run._wave("step", ["wave"])
+        return
+    with pytest.raises(EngineFailure, match="a pass of step ran none of"):
+        run._wave("step", ["wave"])
+
+
+@pytest.mark.parametrize(("workers", "wanted"), [(3, (3, 0, 3)), (4, (4, 0, 4)), (1000, (40, 0, 5)), (None, (1, 0, 1))])
+def test_workers_of_hogwild_are_teams_of_resident_blocks(workers, wanted):
+    run = Recorded("hogwild", workers=workers)
+    run._lossy("step", ["lossy"])
+    assert run.launches == [("lossy", *wanted, False)]
+    assert run.passes == {"step": 1}
+
+
+SHORT = 4 * RESIDENT * OF_BLOCK  # edges up to which passes share a launch
+
+
+@pytest.mark.parametrize(
+    ("barrier", "left", "wanted"),
+    [
+        (None, [SHORT, 3, 0], [(0, MOST_PASSES, RESIDENT, True), (MOST_PASSES, 2 * MOST_PASSES, 1, False)]),
+        (None, [SHORT + 1, 0], [(0, 1, 20, False)]),
+        (None, [17, 0], [(0, MOST_PASSES, 3, True)]),
+        ("launch", [SHORT, 8, 0], [(0, 1, 20, False), (1, 2, 1, False)]),
+        ("grid", [SHORT + 1, 0], [(0, MOST_PASSES, RESIDENT, True)]),
+        ("grid", [8, 0], [(0, MOST_PASSES, 1, False)]),
+        (None, [0], []),
+    ],
+)
+def test_short_lists_share_a_launch_and_a_barrier_of_the_grid(barrier, left, wanted):
+    run = Recorded("el", left, barrier=barrier)
+    run.passes["step"] = 2
+    run._edge_passes("step", "edges")
+    assert run.launches == [("edges", *one) for one in wanted]
+    assert run.passes == {"step": 2 + 7}
+    assert not run.arrays["sizes"].left
+
+
+def test_passes_over_columns():
+    """Columns follow the rows; a hybrid has one pass of them, owners take the hubs."""
+    columns = Recorded("nl", [9, 0])
+    columns.passes["step"] = 0
+    columns._node_passes("step", "nodes")
+    assert columns.launches == [("nodes", 60, 90, 4, False)] * 2
+    assert columns.passes == {"step": 2}
+    either = Recorded("nl", [0], facts=GraphFacts(90, 500, 40))
+    either.passes["step"] = 0
+    either._node_passes("step", "nodes")
+    assert either.launches == [("nodes", 0, 90, 12, False)]
+    hybrid = Recorded("hybrid", [9])
+    hybrid.passes["step"] = 0
+    hybrid._node_passes("step", "nodes")
+    assert hybrid.launches == [("nodes", 60, 90, 4, False)]
+    assert hybrid.arrays["sizes"].left == [9]
+    degrees = np.arange(90)
+    owners = Recorded("owner", [100, 0], hubs=(89, 80), degrees=degrees, hub=80)
+    owners.passes["step"] = 0
+    owners._node_passes("step", "nodes")
+    assert owners.launches == [("nodes", 0, 2, 1, False)] * 2
+    with pytest.raises(EngineFailure, match="ran none of 169 edges"):
+        lazy = Recorded("owner", [169], hubs=(89, 80), degrees=degrees, hub=80)
+        lazy.passes["step"] = 0
+        lazy._node_passes("step", "nodes")
+    none = Recorded("owner", [], hubs=(), degrees=degrees, hub=1000)
+    none.passes["step"] = 0
+    none._node_passes("step", "nodes")
+    assert not none.launches
+
+
+@pytest.mark.parametrize(
+    ("order", "left", "launches", "passes"),
+    [
+        ("el", [9, 0], [("edges", 0, MOST_PASSES, 2, True)], 7),
+        ("nl", [9, 0], [("edges", 60, 90, 4, False)] * 2, 2),
+        (
+            "hybrid", [9, 0],
+            [("nodes", 60, 90, 4, False), ("listed", 0, 500, 20, False), ("edges", 0, MOST_PASSES, 2, True)], 1 + 7,
+        ),
+    ],
+)  # fmt: skip
+def test_the_kernels_of_locked_orders(order, left, launches, passes):
+    run = Recorded(order, left)
+    kernels = {"hybrid": ["nodes", "listed", "edges"]}.get(order, ["edges"])
+    run._locked("step", kernels)
+    assert run.launches == launches
+    assert run.passes == {"step": passes}
+    assert run.arrays["done"].filled == ([] if order == "el" else [False])
+    if order == "el":
+        assert run.arrays["sizes"].values[0] == 500
+
+
+def test_locks_that_are_held_are_found_if_they_are_checked():
+    run = Recorded("el")
+    run.arrays["locks"] = Array(0, 1, 0, 1)
+    run._check_locks("step")
+    run.checks_locks = True
+    with pytest.raises(EngineFailure, match="^2 locks are held after all edges of step$"):
+        run._check_locks("step")
+
+
+def test_blocks_have_a_team_for_each_piece_of_work_and_are_at_most_four_times_the_resident_ones():
+    run = Recorded("el")
+    assert [run._blocks("k", teams) for teams in (0, 1, 8, 9, 152, 153, 10**6)] == [1, 1, 1, 2, 19, 20, 20]
+
+
+def test_batches_of_many_units_have_launches_of_their_own(monkeypatch):
+    bounds = np.cumsum([0, 400, 3, 3, 90, 70])
+    run = Recorded("agm_e")
+    run.store.table = lambda table: SimpleNamespace(batches=SimpleNamespace(batches=bounds))
+    run._batches("step", ["batch"])
+    assert run.launches == [("batch", 0, 1, 20, False), ("batch", 1, 3, 1, False), ("batch", 3, 4, 12, False),
+                            ("batch", 4, 5, 9, False)]  # fmt: skip
+    assert run.passes == {"step": 5}
+    together = Recorded("agm_e", barrier="grid")
+    together.store.table = run.store.table
+    together._batches("step", ["batch"])
+    assert together.launches == [("batch", 0, 5, RESIDENT, True)]
+    assert cuda_executor.KERNELS == {"hybrid": 3, "owner": 3}
