@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from engines.onyx.cpu_adaptive import AdaptiveScatter
+from engines.onyx.cpu_push import ChangeScatter
 from engines.onyx.schedule import OnyxSchedule
 from harness.contract import Device, No, Yes
 from harness.language.reference import ReferenceRun
@@ -162,3 +166,15 @@ def test_the_default_direction_of_a_graph_of_many_edges(name, features, options,
     found = resolve(OnyxSchedule(**options), lowered, features, graph, DeviceFacts("cpu"))
     assert found.direction == direction
     assert found.share_by == ("fitted" if direction == "adaptive" else None)
+
+
+def test_a_superstep_of_several_groups_tells_the_choice_with_the_most_edges(monkeypatch):
+    monkeypatch.setattr(ChangeScatter, "changes", lambda self: None)
+    run, told = SimpleNamespace(edges=0, choice=None), []
+    for edges in (5, 9, 9, 3):
+        one = AdaptiveScatter.__new__(AdaptiveScatter)
+        one.run, one.sent, one.reason = run, edges, f"of {len(told)}"
+        one.choice = SimpleNamespace(made=lambda edges, reason: SimpleNamespace(edges=edges, reason=reason))
+        one.changes()
+        told.append((run.choice.edges, run.choice.reason))
+    assert told == [(5, "of 0"), (9, "of 1"), (9, "of 1"), (9, "of 1")]

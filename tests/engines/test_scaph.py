@@ -39,6 +39,7 @@ def compared(engine, name, graph, inputs, features, supersteps):
     return found, expected, taken
 
 
+@pytest.mark.short_run(rows=16)
 @pytest.mark.parametrize(("name", "features"), [("bfs", 1), ("sssp", 3), ("pagerank", 3), ("kcore", 1)])
 @pytest.mark.parametrize("options", SYNCHRONOUS, ids=str)
 def test_synchronous_supersteps_are_right(options, name, features):
@@ -56,6 +57,7 @@ def test_synchronous_supersteps_are_right(options, name, features):
     engine.close()
 
 
+@pytest.mark.short_run(rows=12)
 @pytest.mark.parametrize(("name", "features"), [("bfs", 1), ("sssp", 3), ("components", 1)])
 @pytest.mark.parametrize("graph_name", ["rmat", "grid", "chain"])
 @pytest.mark.parametrize("options", QUEUED, ids=str)

@@ -1,0 +1,123 @@
+"""Orders of edges: their batches on a small graph, the bounds of blocks, and the stamps of any order."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engines.lonestar.cpu_blocks import GridPass
+from engines.lonestar.orders import BatchTable, GridTable, WaveTable, batches_of, block_numbers, equal_blocks
+from engines.lonestar.schedule import LonestarSchedule
+from engines.lonestar.stamps import serial_order
+from harness.contract import EngineFailure
+from tests.engines.test_lonestar import example, letters, of_batches, sides, stamps_of
+
+# By hand: a letter is a rating of figures 3 and 5 of the paper (PAPER in test_lonestar).
+BATCHES = {
+    "agm_e": ({}, ["agi", "fbj", "kch", "ld", "e"]),
+    "agm_n": ({"nodes": 2}, ["ag", "fb", "ch", "d", "e", "i", "j", "k", "l"]),
+    "sgm": ({"nodes": 2}, ["ag", "fb", "ch", "d", "e", "ki", "lj"]),
+    "diag": ({}, ["k", "l", "f", "ag", "bi", "c", "hj", "d", "e"]),
+    "blkdiag": ({}, ["kl", "afbgi", "cj", "dhe"]),
+    "levels": ({"shuffle": False}, ["ai", "fb", "kgc", "ld", "he", "j"]),
+    "grid": ({"blocks": 2}, ["abihj", "fkglcde"]),
+}
+
+
+@pytest.mark.parametrize("order", BATCHES)
+def test_batches_of_the_papers_example(order):
+    options, wanted = BATCHES[order]
+    found = batches_of(example(), LonestarSchedule(order=order, **options))
+    assert [letters(example(), edges) for edges in of_batches(example(), found)] == wanted
+    assert found.sizes.tolist() == list(map(len, wanted))
+
+
+@given(st.data())
+def test_stamps_of_any_order_give_an_order_with_these_stamps(data):
+    pairs = data.draw(st.lists(st.tuples(st.integers(0, 3), st.integers(4, 7)), max_size=14))
+    u, v = np.array(pairs, np.int64).reshape(-1, 2).T
+    order = data.draw(st.permutations(range(len(pairs))))
+    stamps = stamps_of(order, u, v)
+    found = serial_order(u, v, stamps)
+    assert sorted(found) == list(range(len(pairs)))
+    assert np.array_equal(stamps_of(found, u, v), stamps)
+
+
+def test_wrong_stamps_name_the_vertex_or_the_edges():
+    u, v = np.array([0, 0, 1]), np.array([2, 3, 3])
+    stamps = stamps_of([0, 1, 2], u, v)
+    stamps[2, 1] = 0
+    with pytest.raises(
+        EngineFailure, match=r"^edges updated vertex 3 at the same time, or not once each: their stamps"
+    ):
+        serial_order(u, v, stamps)
+    u, v = np.array([0, 0, 1, 1, 5]), np.array([2, 3, 3, 2, 6])
+    stamps = stamps_of([0, 1, 2, 3, 4], u, v)
+    stamps[3, 1], stamps[0, 1] = 0, 1
+    with pytest.raises(EngineFailure, match=r"^the stamps of 4 edges have a cycle: the superstep is not serialisable$"):
+        serial_order(u, v, stamps)
+
+
+def test_blocks_have_equal_numbers_of_edges_and_every_vertex_one_block():
+    vertex = np.repeat([0, 1, 2, 3, 5], [6, 2, 2, 1, 1])
+    assert equal_blocks(vertex, 6, 2).tolist() == [0, 1, 1, 1, 1, 1]
+    assert equal_blocks(vertex, 6, 3).tolist() == [0, 1, 2, 2, 2, 2]
+    assert equal_blocks(vertex[:0], 3, 2).tolist() == [0, 0, 0]
+    rows, columns = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    assert block_numbers(rows, columns, (2, 2), 2).tolist() == [0, 2, 3, 1]
+
+
+def test_the_tables_of_a_grid_and_of_a_wavefront():
+    graph = sides([(row, column) for row in range(4) for column in range(4)], 4, 4)
+    edges, bounds = GridTable(LonestarSchedule(order="grid", blocks=2)).of(graph)
+    assert bounds.tolist() == [0, 4, 8, 12, 16]
+    assert edges.sources.tolist() == [0, 0, 1, 1, 2, 2, 3, 3] * 2
+    assert edges.destinations.tolist() == [4, 5, 4, 5, 6, 7, 6, 7, 6, 7, 6, 7, 4, 5, 4, 5]
+    table = WaveTable(2, 7)
+    wave = table.of(graph)
+    assert table.columns == 4
+    assert wave.bounds.tolist() == [0, 2, 4, 6, 8, 10, 12, 14, 16]
+    assert wave.sources.tolist() == [0, 1] * 4 + [2, 3] * 4
+    assert wave.destinations.tolist() == [4, 4, 5, 5, 6, 6, 7, 7] * 2
+    assert [sorted(wave.visits[first : first + 4]) for first in (0, 4)] == [[0, 1, 2, 3]] * 2
+    assert WaveTable(2, 8).of(graph).visits.tolist() != wave.visits.tolist()
+
+
+@pytest.mark.parametrize("order", ["agm_e", "diag", "blkdiag", "levels"])
+def test_a_table_takes_no_more_bytes_than_it_says(order):
+    schedule = LonestarSchedule(order=order, shuffle=False if order == "levels" else None)
+    graph = example()
+    for table in (BatchTable(schedule), GridTable(LonestarSchedule(order="grid", blocks=3)), WaveTable(3, 0)):
+        made = table.named(table.of(graph))
+        assert sum(array.nbytes for array in made.values()) <= table.nbytes(graph.facts)
+    units = BatchTable(schedule).named(BatchTable(schedule).of(graph)).get("units")
+    assert (units is None) == (order != "blkdiag")
+
+
+@pytest.mark.parametrize(
+    ("threads", "blocks", "starts"),
+    [(1, 5, [0]), (2, 5, [0, 2]), (3, 5, [0, 1, 3]), (8, 5, [0, 1, 2, 3, 4]), (4, 16, [0, 4, 8, 12])],
+)
+def test_threads_of_a_grid_begin_at_blocks_apart(threads, blocks, starts):
+    calls, arrays = [], {"progress": np.ones(blocks, np.int32), "locks": np.ones(blocks, np.int32)}
+
+    def call(kernel, parts, **named):
+        assert not arrays["progress"].any()
+        assert not arrays["locks"].any()
+        calls.append((kernel, parts, named["starts"].tolist()))
+        arrays["progress"][: blocks - missing] = blocks
+
+    graph = SimpleNamespace(num_edges=70)
+    run = SimpleNamespace(
+        threads=threads, memory=SimpleNamespace(arrays=arrays), call=call, edges=3, rules=SimpleNamespace(graph=graph)
+    )
+    step, missing = GridPass("step", blocks).bound(run), 0
+    step()
+    assert calls == [("step", len(starts), starts)]
+    assert run.edges == 73
+    missing = 1
+    with pytest.raises(EngineFailure, match=f"^step ran {blocks * (blocks - 1)} of {blocks**2} blocks$"):
+        step()
+    assert run.edges == 73
