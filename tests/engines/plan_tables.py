@@ -24,7 +24,7 @@ import yaml
 
 from harness.algorithms.sgd_mf import SGDMatrixFactorisation
 from harness.contract import No, options_of, schedule_from_options
-from harness.facts import DeviceFacts, GraphFacts
+from harness.facts import Degrees, DeviceFacts, GraphFacts
 from harness.graph import Graph
 from harness.language import Algorithm, Program, trace
 from harness.lowering.cpu.plan import CpuPlan
@@ -44,7 +44,9 @@ ENGINES = ("onyx", "gunrock", "tigr", "simdx", "emogi", "scaph", "lonestar")
 LARGE = GraphFacts(1 << 20, 1 << 24, 1 << 12)  # of a graph whose vertices differ in their degrees
 HUGE = GraphFacts(1 << 28, 1 << 33, 1 << 20)  # more edges than 32 bits number
 LOSSY = SGDMatrixFactorisation(conflicts="lossy")
-FACTS = {"large": LARGE, "huge": HUGE}
+FEW_HUBS = Degrees(((0, 500), (2, 3000), (10, 1000), (60, 480), (300, 19), (4000, 1)))
+SKEWED = GraphFacts(5000, 54_500, 4000, in_degrees=FEW_HUBS, out_degrees=FEW_HUBS, paired=True)
+FACTS = {"large": LARGE, "huge": HUGE, "skewed": SKEWED}
 ROWS = Path(__file__).with_name("plan_rows.txt")
 
 _CALL = re.compile(r"\b([A-Za-z_]\w*)(?:<[^<>()]*(?:<[^<>()]*>)?[^<>()]*>)?\(")

@@ -6,6 +6,7 @@ the tables again (``python -m tests.engines.plan_tables``) and read the differen
 
 import pytest
 
+from tests.engines import constants
 from tests.engines.plan_tables import ENGINES, FOLDER, rows, table, written
 
 RENEW = "if that is intended: python -m tests.engines.plan_tables {}"
@@ -21,3 +22,11 @@ def test_plans_are_those_of_the_table(engine):
 
 def test_every_row_has_an_engine_and_every_table_rows():
     assert {row[1] for row in rows()} == set(ENGINES) == {path.stem for path in FOLDER.glob("*.txt")}
+
+
+def test_constants_are_those_of_the_table():
+    found, wanted = constants.constants(), constants.written()
+    here = {module.__name__ for module in constants.modules()}
+    shown = {name: value for name, value in wanted.items() if any(name.startswith(f"{module}.") for module in here)}
+    assert found == shown, "if that is intended: python -m tests.engines.constants"
+    assert len(shown) > 150
