@@ -78,16 +78,32 @@ def written(engine: str) -> dict[str, list[str]]:
 
 def lines(engine: str, device: str, options: Mapping[str, Any], algorithm: str, graph: str) -> Iterator[str]:
     """Return the plan of an algorithm as text."""
-    features, name = PROBLEMS[algorithm]
-    own = posed(algorithm).prepare_graph(graph_of(name, features)).facts
-    facts = own if not graph else FACTS[graph] if graph in FACTS else graph_of(graph, features).facts
-    package, _, name = new_engine(engine, options).class_for(device).partition(":")
-    cls = getattr(importlib.import_module(package), name)
-    plan = cls(schedule_from_options(SPECS[engine], options)).plan(traced(algorithm), facts, features, DEVICES[device])
+    plan = planned(engine, device, options, algorithm, facts_of(algorithm, graph))
     if isinstance(plan, No):
         yield f"    refused: {plan.reason}"
     else:
         yield from (f"    {line}" for line in (of_cpu(plan) if isinstance(plan, CpuPlan) else of_cuda(plan)))
+
+
+def planned(engine: str, device: str, options: Mapping[str, Any], algorithm: str, facts: GraphFacts) -> Any:
+    """Return the plan of an algorithm, or the reason of its refusal."""
+    package, _, name = new_engine(engine, options).class_for(device).partition(":")
+    made = getattr(importlib.import_module(package), name)(schedule_from_options(SPECS[engine], options))
+    return made.plan(traced(algorithm), facts, PROBLEMS[algorithm][0], DEVICES[device])
+
+
+def facts_of(algorithm: str, graph: str) -> GraphFacts:
+    """Return the facts of the graph of a row; "": of the one of the algorithm."""
+    if graph in FACTS:
+        return FACTS[graph]
+    return graph_of(graph, PROBLEMS[algorithm][0]).facts if graph else own_graph(algorithm).facts
+
+
+@cache
+def own_graph(algorithm: str) -> Graph:
+    """Return the graph on which the tables plan an algorithm."""
+    features, name = PROBLEMS[algorithm]
+    return posed(algorithm).prepare_graph(graph_of(name, features))
 
 
 def posed(algorithm: str) -> Algorithm:
@@ -115,7 +131,7 @@ def of_cpu(plan: CpuPlan) -> Iterator[str]:
     yield from (f"missed: {one}" for one in plan.missed)
     yield f"rules: {brief(plan.rules)}; narrowing: {brief(plan.narrowing)}; criterion: {brief(plan.criterion)}"
     yield from (f"part: {brief(one)}" for one in plan.passes)
-    yield f"tables: {', '.join(brief(one) for one in plan.tables)}"
+    yield f"tables: {', '.join(f'{brief(one)} {one.nbytes(plan.rules.graph)}' for one in plan.tables)}"
     yield from arrays(plan.buffers)
     for kernel in plan.kernels:
         more = {"scratch": kernel.scratch_floats, "selects": kernel.selects, "items": kernel.items}
@@ -136,7 +152,7 @@ def of_cuda(plan: CudaPlan) -> Iterator[str]:
     parts["step"] = plan.combined.steps if plan.combined else ()
     for part, launches in parts.items():
         yield from (f"{part}: {brief(one)}" for one in launches)
-    yield f"tables: {', '.join(brief(one) for one in plan.tables)}"
+    yield f"tables: {', '.join(f'{brief(one)} {one.nbytes(plan.facts)}' for one in plan.tables)}"
     yield from arrays(plan.buffers)
     for kernel in plan.kernels:
         takes = ", ".join(f"{one.name}{'!' * one.written}{'~' * (not one.restricted)}" for one in kernel.parameters)

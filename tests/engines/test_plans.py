@@ -6,8 +6,11 @@ the tables again (``python -m tests.engines.plan_tables``) and read the differen
 
 import pytest
 
+from engines.lonestar.cpu_locks import InEdgeIds
+from harness.contract import No
+from harness.lowering.edge_tables import Places, Reverse
 from tests.engines import constants
-from tests.engines.plan_tables import ENGINES, FOLDER, rows, table, written
+from tests.engines.plan_tables import ENGINES, FOLDER, own_graph, planned, rows, table, written
 
 RENEW = "if that is intended: python -m tests.engines.plan_tables {}"
 
@@ -22,6 +25,28 @@ def test_plans_are_those_of_the_table(engine):
 
 def test_every_row_has_an_engine_and_every_table_rows():
     assert {row[1] for row in rows()} == set(ENGINES) == {path.stem for path in FOLDER.glob("*.txt")}
+
+
+OF_THE_GRAPH = (InEdgeIds, Places, Reverse)  # whose arrays the graph has
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_arrays_of_tables_are_as_long_as_planned(engine):
+    """They have no more bytes than the plan says, and no more elements than the buffers that take them."""
+    checked = set()
+    for _, name, device, options, algorithm, graph in rows():
+        facts = own_graph(algorithm).facts
+        plan = planned(name, device, options, algorithm, facts) if name == engine and not graph else No("")
+        for one in () if isinstance(plan, No) else plan.tables:
+            if (one, algorithm) in checked or isinstance(one, OF_THE_GRAPH):
+                continue
+            checked.add((one, algorithm))
+            arrays = one.named(one.of(own_graph(algorithm)))
+            assert sum(array.nbytes for array in arrays.values()) <= one.nbytes(facts), one
+            for buffer in plan.buffers if device == "cuda" else ():
+                if buffer.source == one:
+                    assert arrays[buffer.name].size <= buffer.length, (one, buffer.name)
+    assert checked
 
 
 def test_constants_are_those_of_the_table():
