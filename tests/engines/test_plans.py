@@ -9,7 +9,7 @@ import pytest
 from engines.lonestar.cpu_locks import InEdgeIds
 from harness.contract import No
 from harness.lowering.edge_tables import Places, Reverse
-from tests.engines import constants
+from tests.engines import constants, library_answers
 from tests.engines.plan_tables import ENGINES, FOLDER, own_graph, planned, rows, table, written
 
 RENEW = "if that is intended: python -m tests.engines.plan_tables {}"
@@ -55,3 +55,9 @@ def test_constants_are_those_of_the_table():
     shown = {name: value for name, value in wanted.items() if any(name.startswith(f"{module}.") for module in here)}
     assert found == shown, "if that is intended: python -m tests.engines.constants"
     assert len(shown) > 150
+
+
+@pytest.mark.parametrize("engine", library_answers.LIBRARIES)
+def test_answers_of_libraries_are_those_of_the_table(engine):
+    found, wanted = library_answers.lines(engine), library_answers.written()[engine]
+    assert found == wanted, "if that is intended: python -m tests.engines.library_answers"
