@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.contract import Device, No
+from harness.conformance.subject import load
+from harness.contract import Device, No, schedule_from_options
 from tests.engines.plan_tables import PROBLEMS, graph_of, own_graph, traced
-from tests.engines.problems import new_engine
+from tests.engines.problems import SPECS
 
 FILE = Path(__file__).with_name("library_answers.txt")
-LIBRARIES = ("scipy", "scipy_graph", "krylov", "networkit", "scikit_network", "networkx", "igraph", "graphblas")
+LIBRARIES = (
+    "scipy", "scipy_graph", "krylov", "networkit", "scikit_network", "networkx", "igraph", "graphblas", "libmf",
+    "surprise",
+)  # fmt: skip
 WAYS = {  # of libraries with several; and one that does not solve the problem
     "krylov": ("cg", "bicgstab"), "networkit": ("pagerank", "spsp"), "networkx": ("pagerank",),
     "scipy_graph": ("breadth_first_order", "dijkstra"), "igraph": ("prpack",),
@@ -23,9 +27,8 @@ def answer(engine: str, algorithm: str, graph: str = "", device: str = "cpu", fe
     """Return the answer of an engine as text."""
     of_algorithm, _ = PROBLEMS[algorithm]
     posed = graph_of(graph, of_algorithm) if graph else own_graph(algorithm)
-    found = new_engine(engine, options).supports(
-        traced(algorithm), posed, features or of_algorithm, Device(device, threads=2)
-    )
+    made = load(SPECS[engine].factory)(schedule_from_options(SPECS[engine], options))  # needs no library
+    found = made.supports(traced(algorithm), posed, features or of_algorithm, Device(device, threads=2))
     return found.reason if isinstance(found, No) else f"{found.bytes_needed:,} bytes, of the host {found.host_bytes:,}"
 
 
