@@ -22,10 +22,10 @@ def console() -> Console:
     return Console(highlight=False, width=None if on_terminal else _WIDTH_ELSEWHERE)
 
 
-def show_table(out: Console, shown: ConsoleRenderable) -> None:
-    """Print a table: fitted to the width of a terminal, elsewhere at its full width."""
+def show_table(out: Console, shown: ConsoleRenderable, width: int | None = None) -> None:
+    """Print a table: fitted to the width of a terminal, elsewhere to ``width`` characters; None: at its full width."""
     if not out.is_terminal:
-        out = Console(file=out.file, highlight=False, width=max(_WIDTH_ELSEWHERE, widest(shown)))
+        out = Console(file=out.file, highlight=False, width=width or max(_WIDTH_ELSEWHERE, widest(shown)))
     out.print(shown)
 
 

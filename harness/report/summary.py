@@ -41,7 +41,7 @@ def show_sweep(
     out = out or console()
     width = width or (out.width if out.is_terminal else None)
     if records:
-        show_table(out, comparison_table(records, baseline, width))
+        show_table(out, comparison_table(records, baseline, width), width)
     for note in changed_graph_notes(records):
         out.print(literal(f"! {note}"))
     for note in mark_notes(records):
@@ -54,11 +54,11 @@ def show_sweep(
         out.print(Text(FLOOR_NOTE))
     rows = warm_rows(records)
     if rows:
-        show_table(out, warm_table(rows))
+        show_table(out, warm_table(rows), width)
         out.print(Text(NOTE))
     transfers = transfer_rows(records)
     if transfers:
-        show_table(out, transfer_table(transfers))
+        show_table(out, transfer_table(transfers), width)
         out.print(Text(TRANSFERS_NOTE))
     _show_reasons(out, records)
     if len(records) < cells:
