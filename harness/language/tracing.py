@@ -168,8 +168,7 @@ class ProgramBuilder(PropertyRecorder, ControlRecorder):
     def _edge_step(self, function: Function, when: Function | None, order: str, conflicts: str) -> Function:
         self._guard = None
         guard = None if when is None else self._condition(when, "edge", function)
-        name, line = name_of(function), line_of(function)
-        returned = self._trace(function, "edge")
+        returned, name, line = self._trace(function, "edge"), name_of(function), line_of(function)
         self._stages.append(edge_step(name, returned, guard, order, conflicts, self._properties, line))
         return function
 
@@ -196,8 +195,7 @@ class ProgramBuilder(PropertyRecorder, ControlRecorder):
             return self._over_named(into, reduce, at, when)
 
         def decorate(function: Function) -> Function:
-            line = line_of(function)
-            result = self._trace(function, "vertex")
+            result, line = self._trace(function, "vertex"), line_of(function)
             if not isinstance(result, dict) or not result:
                 raise LanguageError(f"{function.__name__} must return {{'property': value, ...}}", line)
             guard = self._guard_of("vertex", when, function)
