@@ -7,6 +7,7 @@ import scipy.spatial
 
 from harness.graph import GraphError
 from harness.graph.generators import delaunay, equal_rows, grid, random_ratings, rmat
+from harness.graph.generators.rmat import check_rmat
 from harness.graph.generators.sampling import distinct
 
 SMALL = {
@@ -158,6 +159,14 @@ def test_ratings_have_two_sides_steps_and_structure():
     ("make", "message"),
     [
         (lambda: rmat(scale=40), "scale=40"),
+        (lambda: rmat(scale=-1), r"scale=-1; it must be 0\.\.31"),
+        (lambda: rmat(scale=3, num_edges=-1), "edge_factor=.*, num_edges=-1; they must not be negative"),
+        (lambda: rmat(a=-0.1, b=0.7, c=0.3, d=0.1), "must be probabilities that add up to 1"),
+        (lambda: rmat(a=0.57001, b=0.19, c=0.19, d=0.05), "must be probabilities that add up to 1"),
+        (lambda: rmat(num_edges=4, symmetric=True, self_loops=True), "even number and self_loops=False"),
+        (lambda: rmat(scale=3, num_vertices=9), "num_vertices=9 with scale=3; take more than half"),
+        (lambda: rmat(scale=3, num_vertices=4), "num_vertices=4 with scale=3; take more than half"),
+        (lambda: rmat(scale=0, num_vertices=2), "num_vertices=2 with scale=0; take more than half"),
         (lambda: rmat(a=0.9), "add up to 1"),
         (lambda: rmat(num_edges=3, symmetric=True), "even number"),
         (lambda: rmat(num_edges=3, parallel_edges=True), "counts distinct edges"),
@@ -174,3 +183,35 @@ def test_ratings_have_two_sides_steps_and_structure():
 def test_impossible_values_are_refused(make, message):
     with pytest.raises(GraphError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"scale": 3, "num_vertices": 8},
+        {"scale": 3, "num_vertices": 5},
+        {"scale": 0, "num_vertices": 1},
+        {"scale": 31, "num_vertices": 2**31},
+        {"scale": 4, "num_edges": 6, "symmetric": True},
+        {"a": 1, "b": 0, "c": 0, "d": 0},
+        {"a": 0.5700005, "b": 0.19, "c": 0.19, "d": 0.05},
+        {"edge_factor": 0},
+        {"num_edges": 0},
+    ],
+    ids=str,
+)
+def test_values_at_the_limits_are_taken(parameters):
+    given = {
+        "scale": 5,
+        "edge_factor": 4,
+        "num_edges": None,
+        "num_vertices": None,
+        "a": 0.57,
+        "b": 0.19,
+        "c": 0.19,
+        "d": 0.05,
+        "symmetric": False,
+        "self_loops": False,
+        "parallel_edges": False,
+    }
+    assert check_rmat(**(given | parameters)) is None

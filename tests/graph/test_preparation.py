@@ -8,7 +8,7 @@ import pytest
 from harness.graph import Graph, GraphError
 from harness.graph.catalogue.digit_images import check_digits
 from harness.graph.catalogue.files import check_file
-from harness.graph.named import build_graph, check_parameters, not_cached, open_graph, source_digest
+from harness.graph.named import build_graph, check_parameters, not_cached, open_graph, source_digest, uses
 from harness.options import option
 from harness.specifications import GraphSpec
 
@@ -145,3 +145,21 @@ def test_the_digest_is_of_the_files_beside_a_module_of_a_package(tmp_path, monke
     changed = source_digest(one.make)
     (package / "two.py").rename(package / "three.py")
     assert len({before, changed, source_digest(one.make), alone}) == 4
+
+
+@pytest.mark.parametrize("package", ["no-such-package", "numpy"])
+def test_a_factory_needs_its_packages_whenever_it_is_called(package):
+    @uses("pytest", package, extra="data")
+    def make(count):
+        """Make a graph."""
+        return ring(count)
+
+    assert make.data_packages == (("pytest", package), "data")
+    assert make.__name__ == "make"
+    if package == "numpy":
+        assert make(4).num_edges == make(count=4).num_edges == 4
+        return
+    with pytest.raises(GraphError) as met:
+        make(4)
+    assert str(met.value) == "graph make: the package no-such-package is missing; pip install 'onyx-harness[data]'"
+    assert calls == []
