@@ -210,8 +210,8 @@ def test_graphs_are_built_ahead_of_concurrent_jobs_only(launcher, found):
 FIRST = {
     "solve": solved([1.0, 2.0, 3.0]), "supersteps": [[1, 2, "push"]], "choices": [[1]], "settled": True,
     "marks": ["busy"], "validation": {"ok": True, "error": 0.5, "bound": 1.0, "detail": "", "against": "a loop"},
-    "schedule": {"a": 1, "b": 2}, "resolution": None, "bytes_needed": 5, "host_bytes": 7, "lost_updates": 0.5, "others": 0.1, "solve_window": 1.0,
-    "link": {"copy": 1.0, "run_bytes": 3},
+    "schedule": {"a": 1, "b": 2}, "resolution": None, "bytes_needed": 5, "host_bytes": 7, "lost_updates": 0.5,
+    "others": 0.1, "solve_window": 1.0, "link": {"copy": 1.0, "run_bytes": 3},
 }  # fmt: skip
 SECOND = {
     "solve": solved([10.0, 20.0, 30.0, 40.0]), "supersteps": [[3, 4, "pull"]], "choices": [], "settled": False,
