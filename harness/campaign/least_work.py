@@ -20,7 +20,7 @@ from harness.facts import GraphFacts
 from harness.language import Inputs, Program
 from harness.language.evaluation import concrete
 from harness.language.expressions import Expression, Shape
-from harness.language.program import EdgeReduce, EdgeUpdate, reads
+from harness.language.program import EdgeReduce, EdgeUpdate, edge_steps, reads
 from harness.records.floor import Work
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ def least_bytes(
     program: Program, graph: GraphFacts, features: int, supersteps: Sequence[Superstep], alike: Container[str] = ()
 ) -> list[int]:
     """Return the least bytes of every superstep of a run; ``alike``: see :func:`edge_needs`."""
+    if edge_steps(program):
+        return [_bytes_in_place(program, graph, features, alike)] * len(supersteps)
     needs, edges = edge_needs(program, features, alike), graph.num_edges
     if not needs.stages or not edges:
         return [0] * len(supersteps)
@@ -113,6 +115,24 @@ def least_bytes(
                 moved += needs.row * min(senders, supersteps[number + 1].active)
         found.append(moved)
     return found
+
+
+def _bytes_in_place(program: Program, graph: GraphFacts, features: int, alike: Container[str]) -> int:
+    """Return the least bytes of a superstep with steps that update both ends of every edge.
+
+    Rows that a step writes at one end are read and written once for each vertex with such an edge.
+    """
+    senders = graph.num_vertices - graph.out_degrees.between(0, 0)
+    receivers = graph.num_vertices - graph.in_degrees.between(0, 0)
+    moved = 0
+    for step in edge_steps(program):
+        certain = {attribute for value in step.expressions() for attribute in _read_for_certain(value)}
+        edge = {name for space, name in certain if space == "edge" and name not in alike}
+        moved += graph.num_edges * (ID + sum(_bytes(program.properties[name].shape, features) for name in edge))
+        for end, name, _ in step.values:
+            vertices = senders if end == "src" else receivers if graph.one_way else 0
+            moved += 2 * _bytes(program.properties[name].shape, features) * vertices
+    return moved
 
 
 def alike(program: Program, inputs: Inputs, graph: Graph) -> frozenset[str]:

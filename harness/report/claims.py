@@ -7,8 +7,12 @@ A layout of the kind *ratios* lists them as plain data::
       of: NAME                  # a column
       over: NAME                # or [NAME, NAME]: the best of them
       what: speed               # or moved, requests (of all sizes), or what harness/report/link_measures.py computes:
-                                # overlap, cached; of one column, without `over`: amplification, rate, counted, parts
+                                # overlap, cached; or harness/report/step_measures.py: prepared, sooner; of one column,
+                                # without `over`: amplification, rate, counted, parts, edges (a second), copies
       parts: [values, queue]    # of the time, for parts
+      edge_bytes: 12            # of an edge, and for each feature, for copies
+      feature_bytes: 16
+      metric: rmse              # for sooner
       at_least: 1.15            # or at_most
       mean: true                # bound the geometric mean, not the ratio of every cell
       share: 0.9                # of the cells, for which the bound must hold; 1 without it
@@ -26,12 +30,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-OF_ONE = ("amplification", "rate", "counted", "parts")  # without another column
+from harness.report.units import count
+
+OF_ONE = ("amplification", "rate", "counted", "parts", "edges", "copies")  # without another column
 OF_LINK = ("rate", "overlap", "counted", "parts", "cached")
-WHAT = ("speed", "moved", "requests", *dict.fromkeys(("amplification", *OF_LINK)))
+OF_STEPS = ("edges", "copies", "prepared", "sooner")
+WHAT = ("speed", "moved", "requests", *dict.fromkeys(("amplification", *OF_LINK)), *OF_STEPS)
 _KEYS = (
     "claim", "of", "over", "what", "at_least", "at_most", "mean", "share", "algorithms", "graphs", "features", "device",
-    "parts", "missing",
+    "parts", "edge_bytes", "feature_bytes", "metric", "missing",
 )  # fmt: skip
 
 
@@ -57,6 +64,13 @@ class Claim:
     features: tuple[int, ...] = ()
     device: str = ""
     parts: tuple[str, ...] = ()
+    edge_bytes: float = 0.0
+    feature_bytes: float = 0.0
+    metric: str = ""
+
+    def number(self, value: float) -> str:
+        """Return a measured number, or the bound, with its unit."""
+        return f"{count(round(value))} edges/s" if self.what == "edges" else f"{value:.3g}x"
 
     @property
     def bound_text(self) -> str:
@@ -64,7 +78,7 @@ class Claim:
         if self.missing:
             return ""
         cells = " in the mean" if self.mean else f" in {100 * self.share:.0f} % of cells" if self.share < 1 else ""
-        return f"{'>=' if self.least else '<='} {self.bound:.3g}x{cells}"
+        return f"{'>=' if self.least else '<='} {self.number(self.bound)}{cells}"
 
 
 def claims_of(data: Any, columns: Collection[str]) -> tuple[Claim, ...]:
@@ -91,6 +105,10 @@ def _claim(data: Any, place: str, columns: Collection[str]) -> Claim:
         )
     if (what == "parts") != bool(data.get("parts")):
         raise ClaimError(f"{place}.parts lists the parts of the time of what: parts, and of no other")
+    needed = {"copies": ("edge_bytes", "feature_bytes"), "sooner": ("metric",)}
+    for key in ("edge_bytes", "feature_bytes", "metric"):
+        if (key in needed.get(what, ())) != bool(data.get(key)):
+            raise ClaimError(f"{place}.{key} belongs to what: {'sooner' if key == 'metric' else 'copies'} and no other")
     for name in (data.get("of"), *over):
         if name not in columns:
             raise ClaimError(f"{place} names {name!r}, not one of the columns: {', '.join(columns)}")
@@ -103,6 +121,7 @@ def _claim(data: Any, place: str, columns: Collection[str]) -> Claim:
         str(data["claim"]), "", data["of"], over, what, float(bound), key == "at_least", bool(data.get("mean", False)),
         float(share), tuple(data.get("algorithms") or ()), tuple(data.get("graphs") or ()),
         tuple(data.get("features") or ()), str(data.get("device") or ""), tuple(data.get("parts") or ()),
+        float(data.get("edge_bytes") or 0), float(data.get("feature_bytes") or 0), str(data.get("metric") or ""),
     )  # fmt: skip
 
 

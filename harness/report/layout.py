@@ -9,7 +9,7 @@ A layout is plain data, the key ``layout`` of a configuration::
     columns:
       NAME: {engine: ENGINE, OPTION: VALUE}   # records of this engine with these schedule options
     first: NAME     # shows times; the other columns show speed-ups over it; null: times in every column
-    names: {label_propagation: LP}   # short names of algorithms and graphs
+    names: {label_propagation: LP}   # short names of algorithms and graphs, by their names or labels in tables
     ratios: [...]   # of the kind ratios: claims about columns (harness/report/claims.py)
 """
 
@@ -106,8 +106,9 @@ class Layout:
         return None
 
     def name_of(self, record: Record, what: str) -> str:
-        """Return the short name of a record's algorithm or graph, or its label in tables."""
-        return str(self.names.get(record["config"][what], record["labels"][what]))
+        """Return the short name of a record's algorithm or graph, by its label or plugin, or its label in tables."""
+        label = record["labels"][what]
+        return str(self.names.get(label, self.names.get(record["config"][what], label)))
 
 
 def named(layout: Layout | None, records: Sequence[Record]) -> list[Record]:
@@ -144,7 +145,8 @@ class Row:
 def rows_of(layout: Layout, records: Sequence[Record]) -> list[Row]:
     """Return the rows, grouped by algorithm, otherwise in order of first occurrence.
 
-    A cell that failed before its number of features was known joins the row of the others. A graph whose content
+    Algorithms with one short name share a row, in which a cell that ran precedes one that was refused. A cell that
+    failed before its number of features was known joins the row of the others. A graph whose content
     changed between the records has a row for each content.
     """
     changed = changed_graphs(records)
@@ -159,7 +161,9 @@ def rows_of(layout: Layout, records: Sequence[Record]) -> list[Row]:
         key = (algorithm, graph, "auto" if k is None else str(k))
         if k is None:
             key = next((other for other in cells if other[:2] == key[:2]), key)
-        cells.setdefault(key, {})[column] = record
+        own = cells.setdefault(key, {})
+        if column not in own or record["outcome"] != Outcome.UNSUPPORTED:
+            own[column] = record
     algorithms = list(dict.fromkeys(algorithm for algorithm, _, _ in cells))
     rows = [Row(*key, found) for key, found in cells.items()]
     return sorted(rows, key=lambda row: algorithms.index(row.algorithm))

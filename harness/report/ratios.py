@@ -11,11 +11,12 @@ from rich.text import Text
 
 from harness.records import Record
 from harness.records.outcome import Outcome
-from harness.report.claims import OF_LINK, Claim
+from harness.report.claims import OF_LINK, OF_STEPS, Claim
 from harness.report.comparison import obstacle, ratio
 from harness.report.console import literal
 from harness.report.layout import Layout, Row, rows_of
 from harness.report.link_measures import measure
+from harness.report.step_measures import measure_steps
 
 YES, NO, CANNOT_TELL, NOT_MEASURED = "yes", "no", "cannot tell", "not measured"
 _HEADINGS = ("claim", "bound", "measured", "cells", "holds")
@@ -84,9 +85,9 @@ class Measured:
         if not self.found:
             return "; ".join(dict.fromkeys([*self.failed, *self.left_out])) or "no cell of these columns"
         if self.claim.mean:
-            return _interval(self.mean)
+            return _interval(self.claim, self.mean)
         worst = (min if self.claim.least else max)(self.found, key=lambda one: one.value)
-        return f"{_interval(worst)} ({worst.cell})"
+        return f"{_interval(self.claim, worst)} ({worst.cell})"
 
     @property
     def cells(self) -> str:
@@ -198,9 +199,9 @@ def _found(claim: Claim, row: Row) -> Found | str:
         if compared is None:
             return f"{cell}: {obstacle(own, best) or 'no time'}"
         return Found(cell, compared.value, compared.low, compared.high, compared.conclusive)
-    if claim.what in OF_LINK:
-        numbers_of_link = measure(claim, own, others)
-        return f"{cell}: {numbers_of_link}" if isinstance(numbers_of_link, str) else Found(cell, *numbers_of_link)
+    if claim.what in (*OF_LINK, *OF_STEPS):
+        computed = (measure if claim.what in OF_LINK else measure_steps)(claim, own, others)
+        return f"{cell}: {computed}" if isinstance(computed, str) else Found(cell, *computed)
     numbers = [_number(claim.what, record) for record in (own, *others)]
     if any(not number for number in numbers):
         return f"{cell}: {claim.what} not counted"
@@ -219,8 +220,13 @@ def _number(what: str, record: Record) -> float | None:
     return float(sum((transfers["moved_bytes"] if what == "moved" else transfers["requests"]).values()))
 
 
-def _interval(found: Found) -> str:
-    value = f"{found.value:.3g}x"
+def _interval(claim: Claim, found: Found) -> str:
+    value = claim.number(found.value)
     if found.low == found.high:
         return value
-    return f"{value} [{found.low:.3g}, {found.high:.3g}]" if found.conclusive else f"{value}, no verdict"
+    if not found.conclusive:
+        return f"{value}, no verdict"
+    low, high = (
+        f"{number:.3g}" if claim.what != "edges" else claim.number(number) for number in (found.low, found.high)
+    )
+    return f"{value} [{low}, {high}]"

@@ -35,10 +35,11 @@ DEVICE = Device(threads=1)
 
 def problems() -> list[tuple[str, Graph, SGDMatrixFactorisation, int]]:
     """Return label, graph, algorithm and k of the problems of the preset."""
-    preset = yaml.safe_load((CONFIGURATION / "experiment/sgd_predictor.yaml").read_text())["hydra"]["sweeper"]
+    whole = yaml.safe_load((CONFIGURATION / "experiment/sgd_predictor.yaml").read_text())
+    preset, graphs = whole["hydra"]["sweeper"], whole["paper_graphs"]["small"]
     doubled = {one["when"]["graph"] for one in preset["linked"]}
     found, registry = [], load_plugins()
-    for name in preset["params"]["graph"].split(","):
+    for name in graphs.split(","):
         file = CONFIGURATION / f"graph/{name}.yaml"
         parameters = yaml.safe_load(file.read_text()) if file.exists() else {"name": name}
         given = open_graph(registry.graph(parameters.pop("name")), parameters)

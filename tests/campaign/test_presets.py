@@ -83,7 +83,9 @@ OTHERS = {  # a preset: its device, and its number of cells with all engines ins
     "sgd_table_2": ("cpu", 3),
     "sgd_quality": ("cpu", 4),
     "sgd_peers": ("cpu", 10),
-    "sgd_ratios": ("cpu", 60),
+    "sgd_ratios": ("cpu", 40),
+    "sgd_claims": ("cpu", 16),
+    "sgd_roof": ("cpu", 32),
 }
 NETWORK = """MARKOV
 3
@@ -246,7 +248,16 @@ def test_a_preset_that_compares_times_has_enough_samples_for_a_verdict(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["out_of_memory_ratios", "onyx_streamed_ratios", "full_sweep_ratios", "sgd_ratios", "default_choice"]
+    "name",
+    [
+        "out_of_memory_ratios",
+        "onyx_streamed_ratios",
+        "full_sweep_ratios",
+        "sgd_ratios",
+        "sgd_claims",
+        "sgd_roof",
+        "default_choice",
+    ],
 )
 def test_claims_name_what_is_swept_and_every_column_has_one(name):
     preset = OmegaConf.load(configuration_folder() / "experiment" / f"{name}.yaml")
