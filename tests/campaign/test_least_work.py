@@ -9,6 +9,7 @@ import pytest
 
 from harness.algorithms.bfs import BFS
 from harness.algorithms.label_propagation import LabelPropagation
+from harness.algorithms.sgd_mf import SGDMatrixFactorisation
 from harness.algorithms.sssp import SSSP
 from harness.campaign.least_work import alike, edge_needs, least_bytes
 from harness.contract import Superstep
@@ -78,6 +79,17 @@ def test_a_full_superstep_of_a_product(k):
     read = 8 * E + 4 * k * SENDERS
     found = least_bytes(trace(Product()), GRAPH.facts, k, steps(E, E))
     assert found == [read + 4 * k * SENDERS, read]
+
+
+@pytest.mark.parametrize("k", [1, 16])
+def test_steps_in_place_read_and_write_the_rows_of_both_ends(k):
+    """Ids and ratings of all edges; on the graph with both directions, rows of destinations may be those of sources."""
+    graph = Graph.from_edges([0, 0, 1], [3, 4, 3], num_vertices=6, name="ratings", bipartite=(3, 3))
+    program, supersteps = trace(SGDMatrixFactorisation(epochs=2)), steps(3, 3)
+    assert least_bytes(program, graph.facts, k, supersteps) == [3 * 8 + 2 * 4 * k * (2 + 2)] * 2
+    assert least_bytes(program, graph.facts, k, supersteps, {"rating"}) == [3 * 4 + 2 * 4 * k * (2 + 2)] * 2
+    both = graph.with_reverse_edges()
+    assert least_bytes(program, both.facts, k, steps(6)) == [6 * 8 + 2 * 4 * k * 4]
 
 
 def test_full_propagation_reads_everything_whatever_moved():

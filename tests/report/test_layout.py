@@ -167,6 +167,22 @@ def test_a_layout_of_an_earlier_sweep_keeps_its_figure():
     assert Layout.from_plain({**TIMES, "kind": "bars"}).kind == "dots"
 
 
+def test_a_name_may_belong_to_a_label():
+    layout = Layout.from_plain({**TIMES, "names": {"ring": "R", "ring (y=2)": "a ring"}})
+    assert {row.graph for row in rows_of(layout, records())} == {"road_usa (y=2)", "a ring"}
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_in_a_row_of_two_algorithms_a_cell_that_ran_precedes_a_refused_one(backwards):
+    layout = Layout.from_plain({**TIMES, "names": {"flood": "both", "drain": "both"}})
+    given = [
+        cell("onyx", True, "flood", "ring", 0.2), cell("other", None, "flood", "ring", None, outcome="unsupported"),
+        cell("onyx", True, "drain", "ring", None, outcome="unsupported"), cell("other", None, "drain", "ring", 0.4),
+    ]  # fmt: skip
+    [row] = rows_of(layout, given[::-1] if backwards else given)
+    assert {name: one["outcome"] for name, one in row.cells.items()} == {"FA": "ok", "Other": "ok"}
+
+
 def test_contents_of_a_graph_have_separate_rows():
     rows = [cell("onyx", False, "flood", "ring", 0.8), cell("onyx", True, "flood", "ring", 0.2)]
     rows[1]["graph"] = {**rows[1]["graph"], "content_hash": "another1"}
