@@ -3,7 +3,8 @@
 The analytic part is that of Kaleem et al. (2016, sec. V), with the bound of the memory: a superstep takes at least the
 time of all updates on all threads, that of the bytes that they move, that of the updates at the vertex of the largest
 degree one after another, and that of all barriers. The trained part multiplies it by what was measured of a schedule
-over its estimate, by a linear model of logarithms; it is used on devices that it was trained on only.
+over its estimate, by a linear model of logarithms. It is used on devices that it was trained on; on others only if
+models of the other devices chose better than the analytic part, and worse on none (:func:`.training.transfers`).
 """
 
 from __future__ import annotations
@@ -116,43 +117,57 @@ def barriers(order: str, problem: ProblemFacts) -> float:
 # The logarithm of the factor is linear in the average degree, the share of the largest degree, k, and how many times
 # the bytes of all rows exceed the nearest cache: rows that fit it are not read from farther away. With each of thirteen
 # graphs left out in turn, more numbers of a graph gave no smaller regret.
+#
+# On GPUs it is linear in four rates of the device too: a free lock, a barrier, a lock that all teams try, and an atomic
+# addition at one address, each in times of an update. They tell GPUs apart, and short rows from long ones.
 REGRESSORS = 4
 
 
-def regressors(problem: ProblemFacts, figures: Mapping[str, float]) -> list[float]:
-    """Return what the trained part is linear in, without the constant."""
+def regressors(problem: ProblemFacts, figures: Mapping[str, float], kind: str) -> list[float]:
+    """Return what the trained part is linear in, without the constant. ``kind``: of device."""
     vertices = problem.rows + problem.columns
-    return [
+    found = [
         math.log(problem.edges / vertices), math.log(problem.degree / problem.edges), math.log(problem.features),
         max(0.0, math.log(4 * problem.features * vertices / max(1.0, figures["near_cache"]))),
     ]  # fmt: skip
+    if kind == "cuda":
+        update = figures["step"] + figures["feature"] * problem.features
+        spent = figures["lock"], figures["barrier"], 1 / figures["same_locks"], 1 / figures["same_atomics"]
+        found += [math.log(seconds / update) for seconds in spent]
+    return found
 
 
 @dataclass(frozen=True)
 class Model:
     """``devices``: names of those that it was trained on. ``orders``: of each, mean and scale of the regressors, the
-    weights of the scaled ones, the constant, and the weights of the preparation.
+    weights of the scaled ones, the constant, and the weights of the preparation. ``kind``: of devices. ``transfers``:
+    it is used on other devices of the kind too.
     """
 
     devices: tuple[str, ...] = ()
     orders: Mapping[str, Mapping[str, Any]] | None = None
+    kind: str = "cpu"
+    transfers: bool = False
 
     @classmethod
     def read(cls, path: Path = MODEL) -> Mapping[str, Model]:
         """Return the models of a file by kind of device."""
         kept = json.loads(path.read_text(encoding="utf-8"))
-        return {kind: cls(tuple(one["devices"]), one["orders"]) for kind, one in kept["kinds"].items()}
+        return {
+            kind: cls(tuple(one["devices"]), one["orders"], kind, bool(one.get("transfers", False)))
+            for kind, one in kept["kinds"].items()
+        }
 
     def knows(self, device: str) -> bool:
-        """Return whether the model was trained on a device."""
-        return device in self.devices
+        """Return whether the model is used on a device: it was trained on it, or transfers to others."""
+        return device in self.devices or self.transfers
 
     def trained(self, order: str, estimate: Estimate, problem: ProblemFacts, figures: Mapping[str, float]) -> Estimate:
         """Return an estimate with the trained factor; unchanged for an order that was not measured."""
         fitted = (self.orders or {}).get(order)
         if fitted is None:
             return estimate
-        found = regressors(problem, figures)
+        found = regressors(problem, figures, self.kind)
         scaled = [(x - mean) / scale for x, mean, scale in zip(found, fitted["mean"], fitted["scale"], strict=True)]
         log = fitted["constant"] + sum(x * weight for x, weight in zip(scaled, fitted["weights"], strict=True))
         preparation = weighted(fitted["preparation"], problem, figures)
@@ -187,7 +202,7 @@ def to_try(costs: Iterable[tuple[str, float]]) -> list[str]:
 def table(found: Mapping[str, Estimate], device: str, *, trained: bool) -> str:
     """Return estimates as lines of text."""
     head = f"estimates for {device}: " + (
-        "analytic, times a factor trained on this device" if trained else "analytic only, as no model was trained on it"
+        "analytic, times a trained factor" if trained else "analytic only, as no model was trained on it"
     )
     lines = [head, f"{'order':>10} {'ms a superstep':>15} {'ms to prepare':>14} {'bound by':>15} {'factor':>7}"]
     for order, one in found.items():

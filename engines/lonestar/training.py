@@ -5,13 +5,15 @@
     python -m engines.lonestar.training atomics RESULTS...
     python -m engines.lonestar.training roof RESULTS...
 
-RESULTS: folders of sweeps. *train* fits one linear model for each order and kind of device, and prints the regret when
-each graph, and each device, is left out; ``--write`` puts the models into the engine's file. Times are those of the
-fastest runs, of several sweeps where there are some: other work only slows runs down. *regret* prints that of
-the model in the file. *atomics* prints the rates of figure 9 of Kaleem et al. (2016), which the probe measures. *roof*
-prints the updates a second of every record, and their share of the rate at which the probe copies the bytes of an
-update: both ends, the rating, and two rows of k float32 that are read and written. Rows in caches need fewer, so that
-the share of a graph with few rows may exceed 1. The figures are those of records of ``order=auto`` on the same device.
+RESULTS: folders of sweeps. *train* fits one linear model for each order and kind of device, and prints the regret
+when each graph, and each device, is left out; ``--write`` puts the models into the engine's file. If models of the
+other devices choose better than the analytic part, and worse on none, the file says that the model is used on further
+ones. Times are those of the fastest runs, of several sweeps where there are some: other work only slows runs down.
+*regret* prints that of the model in the file. *atomics* prints the rates of figure 9 of Kaleem et al. (2016), which
+the probe measures. *roof* prints the updates a second of every record, and their share of the rate at which the probe
+copies the bytes of an update: both ends, the rating, and two rows of k float32 that are read and written. Rows in
+caches need fewer, so that the share of a graph with few rows may exceed 1. The figures are those of records of
+``order=auto`` on the same device.
 
 Each problem counts twice: with the supersteps of its records, and with LONG_RUN, in which preparation weighs less. The
 regret of a choice is the cost of the chosen order over that of the best one: measured seconds of a superstep, with
@@ -140,13 +142,14 @@ def _case(auto: Mapping[str, Any], others: Mapping[str, Sequence[Mapping[str, An
 def fitted(measured: Sequence[Case]) -> Model:
     """Return the model of cases, all of one kind of device."""
     orders = sorted({order for case in measured for order in case.supersteps})
-    return Model(tuple(sorted({case.device for case in measured})), {order: _line(order, measured) for order in orders})
+    devices = tuple(sorted({case.device for case in measured}))
+    return Model(devices, {order: _line(order, measured) for order in orders}, measured[0].kind)
 
 
 def _line(order: str, measured: Sequence[Case]) -> dict[str, Any]:
     """Return the ridge of one order: least squares of log factors, with a penalty on the weights, not the constant."""
     own = [case for case in measured if order in case.supersteps]
-    x = np.array([regressors(case.problem, case.figures) for case in own])
+    x = np.array([regressors(case.problem, case.figures, case.kind) for case in own])
     y = np.array(
         [math.log(case.supersteps[order] / analytic(order, case.problem, case.figures).superstep) for case in own]
     )
@@ -206,8 +209,21 @@ def without(measured: Sequence[Case], attribute: Callable[[Case], str]) -> list[
     models = {}
     for value in dict.fromkeys(map(attribute, measured)):
         rest = [other for other in measured if attribute(other) != value]
-        models[value] = fitted(rest) if rest else Model()
+        models[value] = replace(fitted(rest), transfers=True) if rest else Model()
     return [(case, models[attribute(case)]) for case in measured]
+
+
+def transfers(by_device: Sequence[tuple[Case, Model]]) -> bool:
+    """Return whether a model is worth using on devices that it was not trained on.
+
+    ``by_device``: cases with a model of the other devices. Of several devices, none may have a larger geometric mean of
+    the regret than with the analytic part, and all together must have a smaller one.
+    """
+    gains: dict[str, list[float]] = defaultdict(list)
+    for case, model in by_device:
+        gains[case.device].append(math.log(regret(case, choose(case, Model())) / regret(case, choose(case, model))))
+    means = [statistics.fmean(one) for one in gains.values()]
+    return len(means) > 1 and min(means) >= 0 and max(means) > 0
 
 
 def summary_of_trials(title: str, found: Sequence[tuple[Case, Model]]) -> str:
@@ -230,6 +246,7 @@ def report(measured: Sequence[Case], *, held_out: Sequence[str]) -> tuple[str, M
     for case, left in by_graph:
         order = choose(case, left)
         lines.append(f"  {case.label}: {order}, best {case.best}, regret {regret(case, order):.2f}")
+    model = replace(model, transfers=transfers(by_device))
     for title, found in (("each graph left out", by_graph), ("each device left out", by_device)):
         lines.append(summary(title, [regret(case, choose(case, left)) for case, left in found]))
         lines.append(summary_of_trials(f"{title}, tuned", found))
@@ -237,6 +254,7 @@ def report(measured: Sequence[Case], *, held_out: Sequence[str]) -> tuple[str, M
         order = choose(case, model)
         lines.append(f"  held out: {case.label}: {order}, best {case.best}, regret {regret(case, order):.2f}")
     lines.append(summary("graphs held out", [regret(case, choose(case, model)) for case in held]))
+    lines.append(f"used on other devices: {'yes' if model.transfers else 'no'}")
     lines.append(summary("analytic part only", [regret(case, choose(case, Model())) for case in measured]))
     for order in sorted({order for case in measured for order in case.supersteps}):
         lines.append(summary(f"always {order}", [regret(c, order) for c in measured if order in c.supersteps]))
@@ -268,7 +286,9 @@ def main(arguments: Sequence[str]) -> None:
             continue
         text, model = report(own, held_out=given.held_out)
         sys.stdout.write(text + "\n")
-        kept["kinds"][kind] = {"devices": list(model.devices), "orders": model.orders}
+        kept["kinds"][kind] = {
+            "devices": list(model.devices), "orders": model.orders, "transfers": model.transfers,
+        }  # fmt: skip
     if given.write and given.command == "train":
         given.model.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 

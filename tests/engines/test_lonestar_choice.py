@@ -118,10 +118,13 @@ def test_what_bounds_an_order_is_its_barriers_its_locks_and_the_rows_that_caches
 
 def test_a_trained_part_is_linear_in_logarithms_and_has_its_own_preparation():
     figures = {**FIGURES_MADE, "near_cache": 400.0, "sort": 2.0}
-    assert predict.regressors(NUMBERS, {**figures, "near_cache": 4 * 16 * 50.0})[-1] == 0
-    assert predict.regressors(NUMBERS, {**figures, "near_cache": 1e9})[-1] == 0
-    found = predict.regressors(NUMBERS, figures)
+    assert predict.regressors(NUMBERS, {**figures, "near_cache": 4 * 16 * 50.0}, "cpu")[-1] == 0
+    assert predict.regressors(NUMBERS, {**figures, "near_cache": 1e9}, "cpu")[-1] == 0
+    found = predict.regressors(NUMBERS, figures, "cpu")
     assert found == pytest.approx([math.log(x) for x in (1000 / 50, 90 / 1000, 16, 4 * 16 * 50 / 400)])
+    update = 1e-8 + 16 * 5e-10
+    of_a_gpu = [math.log(seconds / update) for seconds in (5e-9, 1e-6, 1e-7, 1e-8)]
+    assert predict.regressors(NUMBERS, figures, "cuda") == pytest.approx([*found, *of_a_gpu])
     line = {"mean": [1.0, 2.0, 0.0, 0.0], "scale": [2.0, 1.0, 1.0, 4.0], "weights": [0.5, 0.1, 0.2, 0.3],
             "constant": 0.25, "preparation": [0.5, 0.125, 0.0, 0.0, 0.01]}  # fmt: skip
     plain = analytic("nl", NUMBERS, figures)
@@ -172,8 +175,10 @@ def test_the_trained_part_is_used_on_its_devices_only():
     assert found["nl"].factor == pytest.approx(4.0)
     assert found["grid"].factor == 1.0
     assert predict.estimates(["nl"], problem, FIGURES_MADE, model, "another")["nl"].factor == 1.0
+    further = replace(model, transfers=True)
+    assert predict.estimates(["nl"], problem, FIGURES_MADE, further, "another")["nl"].factor == pytest.approx(4.0)
     assert "no model was trained on it" in predict.table(found, "another", trained=False)
-    assert "trained on this device" in predict.table(found, "made", trained=True)
+    assert "times a trained factor" in predict.table(found, "made", trained=True)
 
 
 # the choice -----------------------------------------------------------------------------------------------------------
@@ -338,18 +343,18 @@ def test_auto_on_a_gpu_runs_the_order_that_it_tells():
 
 
 # training -------------------------------------------------------------------------------------------------------------
-def write_records(folder, graphs, *, factor, outcome="ok"):
+def write_records(folder, graphs, *, factor, outcome="ok", figures=FIGURES_MADE, kind="cpu", environment=None):
     """Write records of made times: those of the analytic part, times ``factor(order, facts)``."""
     for number, (label, graph) in enumerate(graphs.items()):
         problem = facts(graph, epochs=5)
-        basis = [*FIGURES_MADE.items(), *problem.named().items()]
+        basis = [*figures.items(), *problem.named().items()]
         common = {
             "outcome": outcome, "features": 16, "labels": {"graph": label}, "program": {"fingerprint": "p"},
-            "graph": {"content_hash": label}, "environment": {"cpu": "made", "threads": 2},
-            "config": {"engine": "lonestar", "device": {"kind": "cpu"}}, "supersteps": [[1, 1, "dense"]] * 5,
+            "graph": {"content_hash": label}, "environment": environment or {"cpu": "made", "threads": 2},
+            "config": {"engine": "lonestar", "device": {"kind": kind}}, "supersteps": [[1, 1, "dense"]] * 5,
         }  # fmt: skip
         for order in ("auto", "el", "nl", "grid"):
-            seconds = 5 * analytic("el" if order == "auto" else order, problem, FIGURES_MADE).superstep
+            seconds = 5 * analytic("el" if order == "auto" else order, problem, figures).superstep
             solve = {"minimum": seconds * (1 if order == "auto" else factor(order, problem))}
             schedule = {"order": "nl", "basis": basis} if order == "auto" else {"order": order}
             place = folder / f"{number}-{order}"
@@ -378,6 +383,69 @@ def test_training_learns_a_factor_and_tells_the_regret_without_a_graph(tmp_path,
         assert made.factor == pytest.approx(factor, rel=1e-3)
     training.main(["regret", str(tmp_path / "runs"), "--model", str(model)])
     assert "cpu: 12 cases, geometric mean 1.000" in capsys.readouterr().out
+
+
+# Made GPUs: seconds of a free lock and of a barrier, and locks a second that all teams try.
+GPUS = {"K": (4e-7, 9e-6, 2e6), "L": (2e-7, 4e-6, 8e6), "M": (9e-8, 3e-6, 3e7), "N": (3e-7, 5e-6, 4e6)}
+
+
+def write_sweeps(folder, gpus, cost):
+    """Write records of sweeps on GPUs: times of the analytic part, times ``cost(order, problem, figures)``."""
+    for name in gpus:
+        lock, barrier, same = GPUS[name]
+        figures = {**FIGURES_MADE, "step": 1e-7, "parallel": 4000.0, "lock": lock, "barrier": barrier,
+                   "same_locks": same, "same_atomics": 50 * same, "bandwidth": 1e12}  # fmt: skip
+        write_records(
+            folder / name, GRAPHS, factor=lambda order, problem, figures=figures: cost(order, problem, figures),
+            figures=figures, kind="cuda", environment={"gpu": {"name": name}},
+        )  # fmt: skip
+
+
+def contended(order, problem, figures):
+    """Locks of hubs cost as much as a contended lock takes, in times of an update; barriers cost what they are."""
+    update = figures["step"] + figures["feature"] * problem.features
+    return {"el": 0.2 / figures["same_locks"] / update, "nl": 0.6, "grid": 0.5 * figures["barrier"] / 1e-6}[order]
+
+
+def test_a_model_of_gpus_is_validated_on_graphs_and_devices_that_it_has_not_seen(tmp_path, capsys):
+    write_sweeps(tmp_path / "runs", GPUS, contended)
+    model = tmp_path / "model.json"
+    model.write_text('{"kinds": {"cpu": {"devices": ["here"], "orders": {}}}}')
+    training.main(["train", str(tmp_path / "runs"), "--write", "--model", str(model)])
+    printed = capsys.readouterr().out
+    assert printed.startswith("cuda: K, L, M, N")
+    found = Model.read(model)
+    assert set(found) == {"cpu", "cuda"}
+    assert found["cuda"].devices == tuple(GPUS)
+    measured = training.cases([tmp_path / "runs"])
+
+    def mean(found):
+        return np.mean([math.log(training.regret(case, training.choose(case, model))) for case, model in found])
+
+    unseen = [(case, left) for case, left in training.without(measured, lambda case: case.device)]
+    assert all(case.device not in left.devices for case, left in unseen)
+    assert mean(unseen) < 0.5 * mean([(case, Model()) for case in measured])
+    assert mean(training.without(measured, lambda case: case.graph)) < 0.05
+    assert found["cuda"].transfers
+    assert "used on other devices: yes" in printed
+
+
+def test_a_model_that_is_worse_on_a_device_that_it_has_not_seen_stays_on_its_own(tmp_path, capsys):
+    factors = {"K": 0.01, "L": 100.0, "M": 100.0, "N": 100.0}
+    by_lock = {GPUS[name][0]: factor for name, factor in factors.items()}
+    cost = lambda order, problem, figures: by_lock[figures["lock"]] if order == "el" else 1.0  # noqa: E731
+    write_sweeps(tmp_path / "several", GPUS, cost)
+    write_sweeps(tmp_path / "one", ["K"], contended)
+    for folder in ("several", "one"):
+        measured = training.cases([tmp_path / folder])
+        text, model = training.report(measured, held_out=[])
+        assert not model.transfers
+        assert not model.knows("another")
+        if folder == "several":
+            assert any(training.regret(case, training.choose(case, left)) > 1.5
+                       for case, left in training.without(measured, lambda case: case.device))  # fmt: skip
+        assert "used on other devices: no" in text
+    capsys.readouterr()
 
 
 def test_a_choice_that_costs_more_has_a_regret(tmp_path):
@@ -421,11 +489,12 @@ def test_updates_a_second_and_their_share_of_the_rate_of_copies_are_printed(tmp_
 
 
 def test_the_file_of_the_engine_has_a_line_for_each_order_of_each_kind():
-    for model in Model.read().values():
+    for kind, model in Model.read().items():
         assert model.devices
+        numbers = len(predict.regressors(facts(rated()), FIGURES_MADE, kind))
         assert set(model.orders) <= set(choice.orders())
         for line in model.orders.values():
-            assert {len(line[name]) for name in ("mean", "scale", "weights")} == {len(NOTHING)}
+            assert {len(line[name]) for name in ("mean", "scale", "weights")} == {numbers}
             assert all(scale > 0 for scale in line["scale"])
 
 
