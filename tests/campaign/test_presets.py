@@ -82,7 +82,7 @@ OTHERS = {  # a preset: its device, and its number of cells with all engines ins
     "sgd_predictor": ("cpu", 338),
     "sgd_table_2": ("cpu", 3),
     "sgd_quality": ("cpu", 4),
-    "sgd_peers": ("cpu", 10),
+    "sgd_peers": ("cpu", 20),
     "sgd_ratios": ("cpu", 40),
     "sgd_claims": ("cpu", 16),
     "sgd_roof": ("cpu", 32),

@@ -47,7 +47,7 @@ def right(records, engine):
 
 @pytest.mark.full
 def test_libraries_and_schedules_predict_held_out_ratings(sweep):
-    records, most = sweep("sgd_peers", "engine=lonestar_grid,libmf,surprise", "algorithm.epochs=6")
+    records, most = sweep("sgd_peers", "engine=lonestar_grid,libmf,surprise", "algorithm.epochs=6", "features=32")
     assert len(right(records, "lonestar")) == 2
     for engine, module in (("lonestar", "numba"), ("libmf", "libmf"), ("surprise", "surprise")):
         found = right(records, engine)
