@@ -47,6 +47,7 @@ class LonestarExecutor(CudaExecutor):
         self.steps = [stage for stage in plan.program.stages if isinstance(stage, EdgeStep)]
         self.passes: dict[str, int] = {}
         self.checks_locks = False
+        self._ranges: dict[str, tuple[list[tuple[int, int, int]], int]] = {}  # launches and batches of each step
         names, kernels = kernels_of(self.schedule), iter([launch.kernel for launch in plan.launches])
         self.kernels = {step.name: {name: next(kernels) for name in names} for step in self.steps}
 
@@ -117,10 +118,13 @@ class LonestarExecutor(CudaExecutor):
     def _batches(self, name: str, kernels: Mapping[str, CudaKernel]) -> None:
         """Run all batches: large ones in a launch each, adjacent small ones in one launch with barriers."""
         kernel = kernels["all"]
-        units = np.diff(self.store.table(CudaBatches(self.schedule)).batches.batches)
-        for first, last, blocks in launches_of(units, self._lane_groups, self._resident(kernel), self.schedule.barrier):
+        if name not in self._ranges:
+            units = np.diff(self.store.table(CudaBatches(self.schedule)).batches.batches)
+            found = launches_of(units, self._lane_groups, self._resident(kernel), self.schedule.barrier)
+            self._ranges[name] = list(found), len(units)
+        ranges, self.passes[name] = self._ranges[name]
+        for first, last, blocks in ranges:
             self._launch(kernel, first, last, blocks, together=last - first > 1 and blocks > 1)
-        self.passes[name] = len(units)
 
     # passes -----------------------------------------------------------------------------------------------------------
     def _left(self, at: int) -> int:
