@@ -13,6 +13,7 @@ from harness.lowering.cuda.executor import PAST_FIELDS
 from harness.lowering.cuda.modules import HEADER, headers
 from harness.lowering.cuda.movement import BLOCKS, ROWS
 from harness.lowering.cuda.run_extension import RunExtension
+from harness.lowering.cuda.run_state import RUN_FIELDS
 from tests.engines.device_functions import BLOCK, FOUND, SOURCE, arguments, check, headers_of_lane_groups
 
 pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
@@ -170,3 +171,96 @@ def test_sums_are_rebuilt_every_so_many_supersteps_of_each_side_and_records_are_
     assert rebuilding.get().tolist() == [int(turn == 0 or (rebuild > 0 and turn % rebuild == 0)) for turn in turns]
     recorded = past.get().reshape(count, PAST_FIELDS)[:, :3]
     assert recorded.tolist() == [[100 + i - 1 if i else 0, 10 * i + 7, i % 2] for i in range(count)]
+
+
+PAUSES = f"""
+{heading(TrackedRuns(dense_rows=0.5, rebuild_share=None, pausing=None))}
+#include "tracking_policy.cuh"
+extern "C" __global__ void pauses(Run* run, Past* past, int* sparse)
+{{
+    if (threadIdx.x != 0) return;
+    sparse[0] = sparse_rows(run, 0);
+    end_or_pause(run, past);
+    sparse[1] = sparse_rows(run, 0);
+}}
+"""
+ADDED = TrackedRuns(dense_rows=0.5, rebuild_share=None, pausing=None).names
+USUAL = {
+    "limit": 99, "sides": 1, "dense_rows": 60, "untracked_edges": 1000, "patience": 2, "may_pause": 1, "reductions": 1,
+    "full": 500, "full_odd": 7000, "moved": 3, "edges": 20, "movers": 4, "found": 50, "before": 9, "usual": 100,
+    "entered": 1, "rebuild": 1 << 40, "settles": 1,
+}  # fmt: skip
+
+
+def after_superstep(frontier, **fields):
+    """Return the fields of a run after a superstep that may be untracked, its frontiers, its record, and whether its
+    dirty rows and those of the next superstep have few edges."""
+    module = Module()
+    module.load(str(library(PAUSES, headers(FOLDER))).encode())
+    names = (*ADDED, *RUN_FIELDS)
+    run = allocated(np.array([*((USUAL | fields).get(name, 0) for name in names), *frontier], np.int64))
+    past, sparse = allocated(np.zeros(PAST_FIELDS, np.int64)), allocated(np.zeros(2, np.int32))
+    module.get_function("pauses")((1,), (BLOCK,), (run, past, sparse), shared_mem=0)
+    after = dict(zip(names, run.get().tolist(), strict=False))
+    return after, run.get()[len(names) :].tolist(), past.get().tolist(), sparse.get().tolist()
+
+
+def test_a_tracked_superstep_counts_movers_and_the_edges_of_sources_that_moved():
+    after, frontier, past, sparse = after_superstep((60, 61))
+    assert (after["before"], after["movers"], after["found"], after["untracked"]) == (4 + 3, 0, 0, 0)
+    assert (frontier, past, sparse) == ([0, 61], [0, 20, 0, 60], [1, 0])
+    assert (after["crowded"], after["rebuilding"]) == (0, 0)  # 50 + 61 edges are fewer than 1,000
+    for reductions, at_once, found in ((1, 0, 50 + 61), (1, 1, 50 + 60), (0, 0, 50), (2, 0, 50)):
+        after, *_ = after_superstep((60, 61), reductions=reductions, at_once=at_once, sides=2)
+        assert (after["found"], after["movers"], after["before"]) == (found, 7, 9)  # the turn has another side
+    for found, crowded in ((938, 0), (939, 1)):  # with the 61 edges of this superstep: 1,000
+        assert after_superstep((60, 61), found=found)[0]["crowded"] == crowded
+    after, frontier, _, sparse = after_superstep((60, 61), found=2000, crowded=1)
+    assert (after["untracked"], after["stretch"], after["entered"], after["rebuilding"]) == (8, 8, 2061, 1)
+    assert (frontier, sparse) == ([0, 61], [1, 0])
+
+
+def test_an_untracked_superstep_visits_all_edges_and_treats_everything_as_dirty():
+    after, frontier, past, sparse = after_superstep((0, 0), untracked=5, stretch=8, entered=1000, untracked_edges=9)
+    assert (past, after["untracked"], after["rebuilding"]) == ([0, 520, 1, 0], 4, 1)
+    assert (frontier, sparse) == ([0, 61], [1, 0])
+    _, _, past, _ = after_superstep((0, 0), untracked=5, sides=2, superstep=1, first=1)
+    assert past == [0, 7020, 1, 0]
+
+
+def test_a_resuming_turn_is_not_the_last():
+    fields = {"untracked": 1, "stretch": 8, "moved": 0, "settles": 1, "superstep": 4, "first": 4, "confirming": 1}
+    after, _, _, _ = after_superstep((0, 0), **fields, rebuilding=1)
+    assert (after["untracked"], after["resuming"], after["rebuilding"]) == (0, 1, 1)
+    after, _, _, _ = after_superstep((0, 0), **(fields | {"untracked": 0, "resuming": 1}), rebuilding=1)
+    assert (after["settled"], after["confirming"], after["resuming"]) == (0, 1, 0)
+    after, _, _, _ = after_superstep((0, 0), **(fields | {"untracked": 0}), rebuilding=1)
+    assert (after["settled"], after["confirming"]) == (1, 1)
+
+
+COHERENT = "\n".join(
+    f"""
+namespace width{width} {{
+#undef WIDTH
+#define WIDTH {width}
+#include "lane_groups{width}.cuh"
+}}
+extern "C" __global__ void read{width}(const float* source, float* target)
+{{
+    const width{width}::LaneGroup group;
+    if (threadIdx.x < LANES) width{width}::store<13, 16>(group, target, width{width}::load<13, 16>(group, source));
+}}"""
+    for width in (1, 2, 4)
+)
+
+
+def test_rows_that_others_write_are_read_past_the_cache_as_they_are():
+    lane_groups = headers_of_lane_groups()["lane_groups.cuh"]
+    heads = "#define COHERENT\n#define __CUDA_ARCH__ 800\n#define LANES 1\n#define BLOCK 64\n"
+    module = Module()
+    module.load(str(library(heads + COHERENT, {f"lane_groups{width}.cuh": lane_groups for width in (1, 2, 4)})).encode())
+    source = np.arange(1, 17, dtype=np.float32)
+    for width in (1, 2, 4):
+        target = allocated(np.zeros(16, np.float32))
+        module.get_function(f"read{width}")((1,), (64,), (allocated(source), target), shared_mem=0)
+        assert np.array_equal(target.get()[:13], source[:13])
