@@ -119,6 +119,7 @@ def arithmetic_kernel(n):
     return kernel
 
 
+@pytest.mark.short_run(rows=1, always="33")
 @pytest.mark.parametrize("n", LENGTHS)
 def test_arithmetic_matches_numpy_and_does_not_touch_neighbours(n):
     x = random_rows(n, 3)
