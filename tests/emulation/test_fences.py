@@ -1,0 +1,71 @@
+"""Fences order the accesses of locks, tickets and barriers. The emulated device is in order without them, so the order
+in which one thread executes fences and atomic operations is noted here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engines.lonestar import cuda_plan as lonestar
+from engines.lonestar import cuda_probe
+from harness.emulation.compiler import unavailable
+from tests.emulation.kernels import Kernels, headers, heading
+
+pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
+
+NOTED = """
+static char trace[32];
+static int traced;
+static inline void note(char event) { if (threadIdx.x == 0 && traced < 31) trace[traced++] = event; }
+#define __threadfence() note('f')
+#define atomicCAS(...) (note('a'), atomicCAS(__VA_ARGS__))
+#define atomicExch(...) (note('a'), atomicExch(__VA_ARGS__))
+#define atomicInc(...) (note('a'), atomicInc(__VA_ARGS__))
+#define atomicAdd(...) (note('a'), atomicAdd(__VA_ARGS__))
+"""
+CALLS = {
+    "last_block(words)": "faf",
+    "try_lock(team, words, 0)": "af",  # rows are read after the lock is taken
+    "try_lock(team, words, 1)": "a",
+    "try_both(team, words, 0, 2)": "aaf",
+    "try_both(team, words, 0, 1)": "aaa",  # the second one is held, and the first is released
+    "unlock(team, words, 1)": "fa",  # and written before it is released
+    "unlock_both(team, words, 1, 3)": "faa",
+    "lock_sources<2>(team, words, done, sources, 0, 2, missing)": "aaf",
+    "lock_sources<1>(team, words, done, sources, 1, 2, missing)": "a",
+    "unlock_sources<2>(team, words, done, sources, 0, 3u)": "faa",
+    "GlobalBarrier(lock).wait([] { note('b'); })": "fafbff",
+}
+PROBES = {
+    "free_locks(words, 1, 2)": "affaaffa",
+    "same_locks(words, lock, 2)": "afaafaa",
+    "barriers(words, 2)": "faffaf",
+}
+
+
+def test_fences_are_between_atomic_operations_and_the_accesses_that_these_guard():
+    calls = {**CALLS, **PROBES}
+    cases = "\n".join(f"        case {number}: {call}; break;" for number, call in enumerate(calls))
+    source = f"""
+extern "C" __global__ void ordered(int number, Id* words, bool* done, const Id* sources, Number* lock, char* found)
+{{
+    const Team team;
+    Number missing = 0;
+    switch (number) {{
+{cases}
+    }}
+    if (threadIdx.x != 0) return;
+    for (int i = 0; i < traced; ++i) found[i] = trace[i];
+    traced = 0;
+}}
+"""
+    probe = Path(cuda_probe.SOURCE).read_text(encoding="utf-8")
+    head = heading("in_place.cuh", lanes=32, block=32)
+    kernels = Kernels(NOTED + head + probe + source, headers(Path(lonestar.__file__).parent), 32)
+    words, sources = np.array([0, 1, 0, 1], np.uint32), np.array([0, 1], np.uint32)
+    for number, (call, events) in enumerate(calls.items()):
+        given = (words, np.zeros(2, np.bool_), sources, np.zeros(64, np.uint64), np.zeros(32, np.int8))
+        *_, found = kernels("ordered", 1, np.int32(number), *given)
+        assert found.tobytes().rstrip(b"\0").decode() == events, call
