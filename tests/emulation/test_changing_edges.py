@@ -18,6 +18,7 @@ EVERY = 13  # of the cases, one is not marked as full
 TWO_LANES = 5  # features: lane groups of two lanes, the second of which is partly idle
 
 
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize(
     ("schedule", "case", "features"),
     [pytest.param(*row, marks=() if i % EVERY == 0 else (pytest.mark.full,)) for i, row in enumerate(on_cuda.CASES)],

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from harness.emulation.arrays import allocated
+from harness.emulation.arrays import allocated, as_array
 from harness.emulation.compiler import EmulationError, Module, library, unavailable
 
 pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
@@ -153,3 +155,31 @@ def test_grids_that_wait_for_each_other_are_refused():
 def test_compilation_errors_are_reported():
     with pytest.raises(EmulationError, match="'nonsense' was not declared|‘nonsense’ was not declared"):
         library('extern "C" __global__ void broken(float* x)\n{\n    nonsense(x);\n}\n', {})
+
+
+def test_arrays_of_other_libraries_are_shared_unless_they_have_another_type():
+    own = allocated(np.arange(5, dtype=np.float32))
+    foreign = SimpleNamespace(__cuda_array_interface__=own.__array_interface__)
+    for given in (own, foreign):
+        shared, converted = as_array(given), as_array(given, np.int64)
+        assert (shared.dtype, converted.dtype) == (np.float32, np.int64)
+        assert shared.data.ptr == as_array(given, np.float32).data.ptr == own.data.ptr != converted.data.ptr
+        assert converted.tolist() == [0, 1, 2, 3, 4]
+    assert as_array([1, 2]).unharmed()
+
+
+def test_numbers_are_passed_by_value():
+    source = """
+extern "C" __global__ void given(float a, double b, bool c, unsigned char d, long long e, unsigned block, double* found)
+{
+    const double all[] = {a, b, double(c), double(d), double(e), double(blockDim.x == block)};
+    if (threadIdx.x == 0) for (int i = 0; i < 6; ++i) found[i] = all[i];
+}
+"""
+    module, found = Module(), allocated(np.zeros(6))
+    module.load(str(library(source, {})).encode())
+    numbers = (np.float32(0.5), np.float64(1e300), np.bool_(True), np.uint8(200), np.int64(-7), np.uint32(96))
+    module.get_function("given")((2,), (96,), (*numbers, found))
+    assert found.tolist() == [0.5, 1e300, 1, 200, -7, 1]
+    with pytest.raises(EmulationError, match="^given: an argument has another size than its parameter"):
+        module.get_function("given")((2,), (96,), (np.float64(0.5), *numbers[1:], found))

@@ -116,6 +116,7 @@ def test_shared_memory_of_launches_is_requested(emulated, monkeypatch):
     engine.close()
 
 
+@pytest.mark.short_run(rows=6)
 @pytest.mark.parametrize(
     ("schedule", "adds"), [("pull", 0), ("push", 6), ("changes-push", 6), ("tigr", 6), ("gunrock", 6), ("simdx", 0)]
 )

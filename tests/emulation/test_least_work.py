@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(bool(unavailable(OLDEST)), reason=unavailable(OL
 FLOATS_OF_SECTOR = 8
 
 
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(
     ("schedule", "name", "k"),
     [

@@ -27,6 +27,7 @@ def test_more_panels(schedule, emulated):
         check_panels(schedule, name, (128, 192)[number % 2], emulated)
 
 
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("schedule", ["pull-edges", "changes-pull-edges"])
 def test_statistics(schedule, emulated, monkeypatch):
     check_statistics(schedule, "aggregate_rewritten", emulated, monkeypatch)

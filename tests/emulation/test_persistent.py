@@ -9,6 +9,7 @@ from tests.engines import test_persistent_on_cuda as on_cuda
 TODAY = on_cuda.CASES[:2]
 
 
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(
     ("name", "way", "features"),
     [pytest.param(*case, marks=() if case in TODAY else (pytest.mark.full,)) for case in on_cuda.CASES],

@@ -68,6 +68,10 @@ extern "C" __global__ void reduced_{n}(const float* source, float* sums, float* 
 }}
 """
 PRODUCTS = """
+extern "C" __global__ void chunks(int* sizes)
+{
+    sizes[0] = sizeof(Chunk), sizes[1] = alignof(Chunk);
+}
 template <int M, int N, int STRIDE, class A, class B, class C>
 __device__ inline void products(
     const LaneGroup& group, const A& a, const B& b, C& c, const float* x, float* rows, float* found)
@@ -144,13 +148,20 @@ def kernels(request):
     rows = [KERNEL.format(n=n, stride=stride, turns=turns) for n, stride in LENGTHS.items()]
     matrices = [MATRICES.format(n=n, stride=stride, turns=turns) for n, stride in SIZES.items()]
     head = heading("matrices.cuh", lanes=lanes, width=width, block=BLOCK)
-    return Kernels("\n".join([head, *rows, PRODUCTS, *matrices]), headers_of_lane_groups(), BLOCK)
+    made = Kernels("\n".join([head, *rows, PRODUCTS, *matrices]), headers_of_lane_groups(), BLOCK)
+    made.width = width
+    return made
 
 
 def drawn(n, stride, kind=np.float32, rows=ROWS):
     """Return rows of small integers, which sum exactly, and space for as many."""
     source = np.random.default_rng(n).integers(-5, 6, (rows, stride)).astype(kind)
     return source, np.zeros_like(source)
+
+
+def test_a_chunk_is_aligned_so_that_one_load_reads_it(kernels):
+    (sizes,) = kernels("chunks", 1, np.zeros(2, np.int32))
+    assert sizes.tolist() == [4 * kernels.width] * 2
 
 
 @pytest.mark.parametrize("n", LENGTHS)

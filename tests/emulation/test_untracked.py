@@ -23,6 +23,7 @@ def by_turns(rows):
     return [pytest.param(*row, marks=() if one else (pytest.mark.full,)) for row, one in zip(rows, kept, strict=True)]
 
 
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(
     ("schedule", "name", "features"),
     [pytest.param(*row, marks=() if i % EVERY == 0 else (pytest.mark.full,)) for i, row in enumerate(on_cuda.CASES)],
