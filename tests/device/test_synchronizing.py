@@ -19,8 +19,28 @@ class Eager(Engine):
     def supports(self, program, graph, features, device):
         return No("for a reason")
 
+    def build(self, program, graph, features, device, phases):
+        self.log.append(("build", features))
+
     def prepare(self, program, graph, features, device, phases):
         self.log.append("prepare")
+
+    def generate(self, program, graph, features, device):
+        self.log.append(("generate", features))
+
+    def ordered_superstep(self):
+        self.log.append("ordered")
+        return {"order": 2.0}
+
+    def device_values(self, name):
+        self.log.append("copied")
+        return f"{name} on the device"
+
+    def rows(self, name, index):
+        return (name, index)
+
+    def operations(self, statistics):
+        return ("operations", statistics)
 
     def reset(self, inputs, state=None):
         self.log.append(("reset", state))
@@ -76,3 +96,14 @@ def test_it_answers_as_the_engine_does(log):
 def test_a_processor_needs_no_waiting(log):
     engine = Eager(log)
     assert synchronizing(engine, Device("cpu", threads=1)) is engine
+
+
+def test_the_other_calls_that_submit_work_are_waited_for_too(log):
+    engine = synchronizing(Eager(log), Device("cuda", 1, threads=1))
+    engine.build(None, None, 5, None, None)
+    engine.generate(None, None, 6, None)
+    assert engine.ordered_superstep() == {"order": 2.0}
+    assert engine.device_values("x") == "x on the device"
+    assert log == [("build", 5), ("generate", 6), "ordered", "wait 1", "copied", "wait 1"]
+    assert engine.rows("x", [2]) == ("x", [2])
+    assert engine.operations("statistics") == ("operations", "statistics")
