@@ -1,11 +1,14 @@
 """Parts of vertices and owners of destinations, compared with plain loops."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.graph.generators import rmat
+from harness.lowering.cpu import partition as module
 from harness.lowering.cpu.partition import VERTEX_COST, Partition, owned_edges, owner_bounds
 from harness.lowering.cpu.policy import DEFAULT
 from harness.lowering.edge_windows import windows
@@ -116,3 +119,21 @@ def test_every_edge_has_one_owner(graph, owners, data):
             start, stop = cuts.reshape(vertices, owners + 1)[u, owner : owner + 2]
             owned = [e for e in range(offsets[u], offsets[u + 1]) if bounds[owner] <= neighbours[e] < bounds[owner + 1]]
             assert list(range(start, stop)) == owned
+
+
+@pytest.mark.parametrize("most", [1, 40, 10**6])
+@pytest.mark.parametrize("owners", [1, 2, 5])
+def test_edges_are_cut_at_the_bounds_of_their_destinations(owners, most, monkeypatch):
+    """The same for one graph, window by window, by the function before it is compiled."""
+    monkeypatch.setattr(module, "EDGES_AT_ONCE", most)
+    monkeypatch.setattr(module, "_split", module._split.py_func)
+    rng, vertices = np.random.default_rng(owners), 50
+    degrees = rng.choice([0, 1, 4, 30], vertices)
+    rows = [np.sort(rng.integers(0, vertices, degree)) for degree in degrees]
+    bounds = np.linspace(0, vertices, owners + 1).astype(np.int64)
+    cuts = owned_edges(offsets_of(degrees), np.concatenate(rows), bounds).reshape(vertices, owners + 1)
+    assert np.array_equal(cuts[:, 0], offsets_of(degrees)[:-1])
+    counts = [
+        [np.count_nonzero((row >= a) & (row < b)) for a, b in itertools.pairwise(bounds)] for row in rows
+    ]
+    assert np.array_equal(np.diff(cuts, axis=1), counts)
