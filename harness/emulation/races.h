@@ -8,7 +8,7 @@
 //
 // Unordered writes are legal if both are atomic or both write the same value; otherwise an update can be lost. An unordered
 // write and read are legal in global memory, where kernels may read values that other threads replace, and illegal in shared
-// memory. Of several reads since a write, only the latest is examined.
+// memory. Of several reads since a write, only the latest one is examined, and the latest one of an atomic operation.
 #include <cstdint>
 #include <cstdio>
 
@@ -29,7 +29,7 @@ struct Access {
 
 struct Word {
     uint64_t address, launch;
-    Access write, read;  // the latest
+    Access write, read, atomic_read;  // the latest
 };
 
 struct Array {
@@ -101,12 +101,14 @@ static void finish_word(uint64_t address, unsigned size)
     Access after = pending;
     for (unsigned i = 0; i < size; ++i) after.value |= unsigned(reinterpret_cast<unsigned char*>(address)[i]) << 8 * i;
     Word& word = word_at(address);
-    const Access &before = word.write, &read = word.read;
+    const Access& before = word.write;
     const bool shared = in_shared_memory(address);
     const bool alike = before.atomic && after.atomic || !before.atomic && !after.atomic && before.value == after.value;
     if (!alike && !ordered(before, after, shared))
         report(before, "writes", after, "writes", before.atomic || after.atomic ? ", one of them not atomically" : "");
-    if (shared && !(read.atomic && after.atomic) && !ordered(read, after, shared)) report(read, "reads", after, "writes", "");
+    if (shared && !ordered(word.read, after, shared)) report(word.read, "reads", after, "writes", "");
+    if (shared && !after.atomic && !ordered(word.atomic_read, after, shared))
+        report(word.atomic_read, "reads", after, "writes", "");
     word.write = after;
 }
 
@@ -139,7 +141,7 @@ static void note_read(void* where, unsigned size, bool atomic)
     for (unsigned i = 0; i < size; i += 4) {
         Word& word = word_at(address + i);
         if (!(word.write.atomic && atomic) && !ordered(word.write, read, true)) report(word.write, "writes", read, "reads", "");
-        word.read = read;
+        (atomic ? word.atomic_read : word.read) = read;
     }
 }
 

@@ -87,12 +87,56 @@ extern "C" __global__ void __launch_bounds__(64) replaced_too_early(float* sum, 
         each[blockIdx.x * 64 + threadIdx.x] = room[63 - threadIdx.x];
     }
 }
+extern "C" __global__ void __launch_bounds__(64) behind_a_barrier_of_other_lanes(float* sum, float* each)
+{
+    if (threadIdx.x == 9) each[blockIdx.x] = 0.0f;
+    if (threadIdx.x / 8 == 1) __syncwarp(0xff00u);
+    if (threadIdx.x == 3) each[blockIdx.x] += 1.0f;
+}
+extern "C" __global__ void __launch_bounds__(64) behind_a_barrier_of_both(float* sum, float* each)
+{
+    if (threadIdx.x == 9) each[blockIdx.x] = 0.0f;
+    if (threadIdx.x < 16) __syncwarp(0xffffu);
+    if (threadIdx.x == 3) each[blockIdx.x] += 1.0f;
+}
+extern "C" __global__ void __launch_bounds__(64) wide(float* sum, float* each)
+{
+    if (threadIdx.x == 0) *reinterpret_cast<double*>(each) = 0.0;
+    if (threadIdx.x == 32) each[1] = 1.0f;
+}
+extern "C" __global__ void __launch_bounds__(64) bytes(float* sum, float* each)
+{
+    reinterpret_cast<unsigned char*>(each)[blockIdx.x * 64 + threadIdx.x] = threadIdx.x;
+}
+extern "C" __global__ void __launch_bounds__(64) counted(float* sum, float* each)
+{
+    __shared__ float room;
+    if (threadIdx.x == 0) room = 0.0f;
+    __syncthreads();
+    atomicAdd(&room, 1.0f);
+    __syncthreads();
+    each[blockIdx.x * 64 + threadIdx.x] = room;
+}
+extern "C" __global__ void __launch_bounds__(64) counted_too_early(float* sum, float* each)
+{
+    __shared__ float room;
+    if (threadIdx.x == 0) room = 0.0f;
+    __syncthreads();
+    atomicAdd(&room, 1.0f);
+    each[blockIdx.x * 64 + threadIdx.x] = room;
+}
+extern "C" __global__ void __launch_bounds__(64) read_in_any_order(float* sum, float* each)
+{
+    if (threadIdx.x == 7) each[0] = 1.0f;
+    if (threadIdx.x == 50 && each[0] == 2.0f) each[1] = 1.0f;
+}
 """
 RACING = {  # with so many blocks
     "lost": 1, "lost_by_blocks": 2, "stored": 1, "behind_another_barrier": 1, "shown_too_early": 1,
-    "replaced_too_early": 1,
+    "replaced_too_early": 1, "behind_a_barrier_of_other_lanes": 1, "wide": 1, "counted_too_early": 1,
 }  # fmt: skip
-SOUND = ("added", "flagged", "own", "behind_a_barrier", "behind_a_barrier_of_lanes", "shown")
+SOUND = ("added", "flagged", "own", "behind_a_barrier", "behind_a_barrier_of_lanes", "shown",
+         "behind_a_barrier_of_both", "bytes", "counted", "read_in_any_order")  # fmt: skip
 
 
 def launch(name, blocks):
@@ -102,6 +146,7 @@ def launch(name, blocks):
     module.get_function(name)((blocks,), (64,), arrays)
 
 
+@pytest.mark.short_run(rows=2 * len(RACING))
 @pytest.mark.parametrize("turn", range(2))  # threads run in ascending and in descending order
 @pytest.mark.parametrize("name", RACING)
 def test_races_are_found(name, turn):
