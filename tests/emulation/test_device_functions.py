@@ -258,7 +258,9 @@ def test_rows_that_others_write_are_read_past_the_cache_as_they_are():
     lane_groups = headers_of_lane_groups()["lane_groups.cuh"]
     heads = "#define COHERENT\n#define __CUDA_ARCH__ 800\n#define LANES 1\n#define BLOCK 64\n"
     module = Module()
-    module.load(str(library(heads + COHERENT, {f"lane_groups{width}.cuh": lane_groups for width in (1, 2, 4)})).encode())
+    module.load(
+        str(library(heads + COHERENT, {f"lane_groups{width}.cuh": lane_groups for width in (1, 2, 4)})).encode()
+    )
     source = np.arange(1, 17, dtype=np.float32)
     for width in (1, 2, 4):
         target = allocated(np.zeros(16, np.float32))

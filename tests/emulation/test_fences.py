@@ -27,15 +27,15 @@ static inline void note(char event) { if (threadIdx.x == 0 && traced < 31) trace
 """
 CALLS = {
     "last_block(words)": "faf",
-    "try_lock(team, words, 0)": "af",  # rows are read after the lock is taken
-    "try_lock(team, words, 1)": "a",
-    "try_both(team, words, 0, 2)": "aaf",
-    "try_both(team, words, 0, 1)": "aaa",  # the second one is held, and the first is released
-    "unlock(team, words, 1)": "fa",  # and written before it is released
-    "unlock_both(team, words, 1, 3)": "faa",
-    "lock_sources<2>(team, words, done, sources, 0, 2, missing)": "aaf",
-    "lock_sources<1>(team, words, done, sources, 1, 2, missing)": "a",
-    "unlock_sources<2>(team, words, done, sources, 0, 3u)": "faa",
+    "try_lock(group, words, 0)": "af",  # rows are read after the lock is taken
+    "try_lock(group, words, 1)": "a",
+    "try_both(group, words, 0, 2)": "aaf",
+    "try_both(group, words, 0, 1)": "aaa",  # the second one is held, and the first is released
+    "unlock(group, words, 1)": "fa",  # and written before it is released
+    "unlock_both(group, words, 1, 3)": "faa",
+    "lock_sources<2>(group, words, done, sources, 0, 2, missing)": "aaf",
+    "lock_sources<1>(group, words, done, sources, 1, 2, missing)": "a",
+    "unlock_sources<2>(group, words, done, sources, 0, 3u)": "faa",
     "GlobalBarrier(lock).wait([] { note('b'); })": "fafbff",
 }
 PROBES = {
@@ -51,7 +51,7 @@ def test_fences_are_between_atomic_operations_and_the_accesses_that_these_guard(
     source = f"""
 extern "C" __global__ void ordered(int number, Id* words, bool* done, const Id* sources, Number* lock, char* found)
 {{
-    const Team team;
+    const LaneGroup group;
     Number missing = 0;
     switch (number) {{
 {cases}

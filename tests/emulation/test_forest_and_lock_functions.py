@@ -145,64 +145,64 @@ def test_values_are_reduced_into_the_rows_of_roots_and_spread(hooking, vertices,
 LOCKS = """
 extern "C" __global__ void numbers(int* visits, int* across, Id* all)
 {
-    const Team team;
-    if (team.idle()) return;
-    atomicAdd(visits + team_of_grid(team), 1);
-    across[team_across_blocks(team)] = blockIdx.x * 1000 + threadIdx.x / 32 * TEAMS + team.number;
-    *all = teams_of_grid();
+    const LaneGroup group;
+    if (group.idle()) return;
+    atomicAdd(visits + group_of_grid(group), 1);
+    across[group_across_blocks(group)] = blockIdx.x * 1000 + threadIdx.x / 32 * LANE_GROUPS + group.number;
+    *all = groups_of_grid();
 }
 extern "C" __global__ void taken(Id* locks, const Id* u, const Id* v, Id count, bool pairs, bool* answers)
 {
-    const Team team;
+    const LaneGroup group;
     if (threadIdx.x >= LANES) return;
     for (Id i = 0; i < count; ++i) {
-        const bool mine = pairs ? try_both(team, locks, u[i], v[i]) : try_lock(team, locks, u[i]);
-        if (team.member == LANES - 1) answers[i] = mine;
+        const bool mine = pairs ? try_both(group, locks, u[i], v[i]) : try_lock(group, locks, u[i]);
+        if (group.member == LANES - 1) answers[i] = mine;
     }
 }
 extern "C" __global__ void released(Id* locks, const Id* u, const Id* v, Id count, bool pairs)
 {
-    const Team team;
+    const LaneGroup group;
     if (threadIdx.x >= LANES) return;
     for (Id i = 0; i < count; ++i)
-        if (pairs) unlock_both(team, locks, u[i], v[i]);
-        else unlock(team, locks, u[i]);
+        if (pairs) unlock_both(group, locks, u[i], v[i]);
+        else unlock(group, locks, u[i]);
 }
 extern "C" __global__ void rows(Id* locks, const Id* u, const Id* v, Id edges, float* sums, int* missed)
 {
-    const Team team;
-    if (team.idle()) return;
-    for (EdgeId e = team_of_grid(team); e < edges; e += teams_of_grid()) {
-        if (!try_both(team, locks, u[e], v[e])) {
-            if (team.leads()) atomicAdd(missed, 1);
+    const LaneGroup group;
+    if (group.idle()) return;
+    for (EdgeId e = group_of_grid(group); e < edges; e += groups_of_grid()) {
+        if (!try_both(group, locks, u[e], v[e])) {
+            if (group.leads()) atomicAdd(missed, 1);
             continue;
         }
         volatile Id* const seen = locks;
         if (!seen[u[e]] || !seen[v[e]]) atomicAdd(missed + 1, 1);
-        atomicAdd(sums + u[e] * LANES + team.member, 1.0f);
-        atomicAdd(sums + v[e] * LANES + team.member, 1.0f);
-        unlock_both(team, locks, u[e], v[e]);
+        atomicAdd(sums + u[e] * LANES + group.member, 1.0f);
+        atomicAdd(sums + v[e] * LANES + group.member, 1.0f);
+        unlock_both(group, locks, u[e], v[e]);
     }
 }
 extern "C" __global__ void sources(
     Id* locks, bool* done, const Id* u, Id base, Id end, bool release, Id* locked, Number* missing)
 {
-    const Team team;
+    const LaneGroup group;
     if (threadIdx.x >= LANES) return;
     Number mine = 0;
-    const unsigned bits = lock_sources<4>(team, locks, done, u, base, end, mine);
-    if (team.member == LANES - 1) *locked = bits;
-    if (team.leads()) *missing += mine;
-    if (release) unlock_sources<4>(team, locks, done, u, base, bits);
+    const unsigned bits = lock_sources<4>(group, locks, done, u, base, end, mine);
+    if (group.member == LANES - 1) *locked = bits;
+    if (group.leads()) *missing += mine;
+    if (release) unlock_sources<4>(group, locks, done, u, base, bits);
 }
 extern "C" __global__ void stamps(
     bool stamping, const Id* u, const Id* v, Id edges, Id* stamps, Id* counters, Id* counted)
 {
-    const Team team;
+    const LaneGroup group;
     if (threadIdx.x >= LANES) return;
     for (Id e = 0; e < edges; ++e) {
-        stamp(team, stamping, stamps, counters, e, u[e], v[e]);
-        const Counted both(team, stamping, counted, u[e], v[e]);
+        stamp(group, stamping, stamps, counters, e, u[e], v[e]);
+        const Counted both(group, stamping, counted, u[e], v[e]);
         both.write();
     }
 }
@@ -228,13 +228,13 @@ extern "C" __global__ void waits(Number* lock, Id* marks, int* wrong)
 def locks(request):
     head = heading("in_place.cuh", lanes=request.param, block=BLOCK)
     made = Kernels(head + LOCKS, headers(Path(lonestar.__file__).parent), BLOCK)
-    made.lanes, made.teams = request.param, 32 // request.param
+    made.lanes, made.lane_groups = request.param, 32 // request.param
     return made
 
 
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_groups_of_the_grid_have_numbers_of_their_own(locks, blocks):
-    per_block = BLOCK // 32 * locks.teams
+    per_block = BLOCK // 32 * locks.lane_groups
     count = blocks * per_block
     visits, across, number = locks(
         "numbers", blocks, np.zeros(count, np.int32), np.full(count, -1, np.int32), np.zeros(1, np.uint32)

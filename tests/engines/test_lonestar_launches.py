@@ -11,8 +11,8 @@ from engines.lonestar.schedule import LonestarSchedule
 from harness.contract import EngineFailure
 from harness.facts import GraphFacts
 
-THREADS, TEAMS, RESIDENT = 64, 4, 5  # of a block; of a warp; blocks
-OF_BLOCK = THREADS // 32 * TEAMS
+THREADS, LANE_GROUPS, RESIDENT = 64, 4, 5  # of a block; of a warp; blocks
+OF_BLOCK = THREADS // 32 * LANE_GROUPS
 
 
 class Array:
@@ -37,7 +37,7 @@ class Recorded(LonestarExecutor):
     def __init__(self, order, left=(), facts=None, hubs=(), degrees=(), **options):
         self.schedule = LonestarSchedule(order=order, **options)
         self.plan = SimpleNamespace(
-            threads=THREADS, team=SimpleNamespace(teams=TEAMS),
+            threads=THREADS, lane_group=SimpleNamespace(per_warp=LANE_GROUPS),
             facts=facts or GraphFacts(90, 500, 40, bipartite=(60, 30)),
         )  # fmt: skip
         offsets = np.concatenate([[0], np.cumsum(degrees, dtype=np.int64)])
@@ -98,7 +98,7 @@ def test_a_pass_over_blocks_leaves_fewer_than_before(left, fails):
 
 
 @pytest.mark.parametrize(("workers", "wanted"), [(3, (3, 0, 3)), (4, (4, 0, 4)), (1000, (40, 0, 5)), (None, (1, 0, 1))])
-def test_workers_of_hogwild_are_teams_of_resident_blocks(workers, wanted):
+def test_workers_of_hogwild_are_lane_groups_of_resident_blocks(workers, wanted):
     run = Recorded("hogwild", workers=workers)
     run._lossy("step", ["lossy"])
     assert run.launches == [("lossy", *wanted, False)]
@@ -191,9 +191,9 @@ def test_locks_that_are_held_are_found_if_they_are_checked():
         run._check_locks("step")
 
 
-def test_blocks_have_a_team_for_each_piece_of_work_and_are_at_most_four_times_the_resident_ones():
+def test_blocks_have_a_lane_group_for_each_piece_of_work_and_are_at_most_four_times_the_resident_ones():
     run = Recorded("el")
-    assert [run._blocks("k", teams) for teams in (0, 1, 8, 9, 152, 153, 10**6)] == [1, 1, 1, 2, 19, 20, 20]
+    assert [run._blocks("k", lane_groups) for lane_groups in (0, 1, 8, 9, 152, 153, 10**6)] == [1, 1, 1, 2, 19, 20, 20]
 
 
 def test_batches_of_many_units_have_launches_of_their_own(monkeypatch):

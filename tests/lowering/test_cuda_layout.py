@@ -24,32 +24,32 @@ def test_rows_from_three_features_on_are_aligned_for_wide_loads(lanes, stride):
 
 
 @pytest.mark.parametrize(
-    ("longest", "width", "shape", "teams"),
+    ("longest", "width", "shape", "lane_groups"),
     [
         (1, 4, (1, 1), 32), (2, 4, (1, 2), 32), (3, 4, (1, 4), 32), (4, 4, (1, 4), 32), (5, 4, (2, 4), 16),
         (16, 4, (4, 4), 8), (17, 4, (5, 4), 6), (33, 4, (9, 4), 3), (65, 4, (17, 4), 1), (128, 4, (32, 4), 1),
         (129, 4, (32, 4), 1), (3, 2, (2, 2), 16), (2, 1, (2, 1), 16), (33, 1, (32, 1), 1), (65, 2, (32, 2), 1),
     ],
 )  # fmt: skip
-def test_lanes_share_rows_in_chunks_as_wide_as_they_can_be(longest, width, shape, teams):
-    team = TeamShape.of(longest, True, width)
-    assert (team.lanes, team.width) == shape
-    assert team.teams == teams
+def test_lanes_share_rows_in_chunks_as_wide_as_they_can_be(longest, width, shape, lane_groups):
+    group = TeamShape.of(longest, True, width)
+    assert (group.lanes, group.width) == shape
+    assert group.lane_groups == lane_groups
     assert TeamShape.of(longest, False, width) == TeamShape(1, 1)
 
 
-@pytest.mark.parametrize("team", [TeamShape(1, 1), TeamShape(5, 1), TeamShape(4, 4), TeamShape(32, 2)])
+@pytest.mark.parametrize("group", [TeamShape(1, 1), TeamShape(5, 1), TeamShape(4, 4), TeamShape(32, 2)])
 @pytest.mark.parametrize("n", [1, 7, 16, 65])
-def test_every_feature_is_in_one_slot_of_one_lane(team, n):
-    members = np.arange(team.lanes)
-    features = np.stack([team.feature(slot, members) for slot in range(team.slots(n))])
+def test_every_feature_is_in_one_slot_of_one_lane(group, n):
+    members = np.arange(group.lanes)
+    features = np.stack([group.feature(slot, members) for slot in range(group.slots(n))])
     assert np.array_equal(np.sort(features.ravel()), np.arange(features.size))
-    assert features.size >= n > features.size - team.lanes * team.width
+    assert features.size >= n > features.size - group.lanes * group.width
     assert np.array_equal(
-        features[:: team.width, 1:] - features[:: team.width, :-1],
-        np.full_like(features[:: team.width, 1:], team.width),
+        features[:: group.width, 1:] - features[:: group.width, :-1],
+        np.full_like(features[:: group.width, 1:], group.width),
     )
-    assert (np.diff(features.reshape(-1, team.width, team.lanes), axis=1) == 1).all()
+    assert (np.diff(features.reshape(-1, group.width, group.lanes), axis=1) == 1).all()
 
 
 def stepped(shape, step):

@@ -133,7 +133,5 @@ def test_edges_are_cut_at_the_bounds_of_their_destinations(owners, most, monkeyp
     bounds = np.linspace(0, vertices, owners + 1).astype(np.int64)
     cuts = owned_edges(offsets_of(degrees), np.concatenate(rows), bounds).reshape(vertices, owners + 1)
     assert np.array_equal(cuts[:, 0], offsets_of(degrees)[:-1])
-    counts = [
-        [np.count_nonzero((row >= a) & (row < b)) for a, b in itertools.pairwise(bounds)] for row in rows
-    ]
+    counts = [[np.count_nonzero((row >= a) & (row < b)) for a, b in itertools.pairwise(bounds)] for row in rows]
     assert np.array_equal(np.diff(cuts, axis=1), counts)

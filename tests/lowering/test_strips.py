@@ -63,7 +63,9 @@ def stepped(update):
 
 
 @pytest.mark.short_run(rows=1, always="chained-33")
-@pytest.mark.parametrize("features", [WHOLE, WHOLE + 1, 100])
+@pytest.mark.parametrize(
+    ("features", "lanes"), [(WHOLE, AVX2_LANES), (WHOLE + 1, AVX512_LANES), (100, AVX2_LANES), (100, AVX512_LANES)]
+)
 @pytest.mark.parametrize("update", [chained, extremes, normalised])
 def test_values_are_those_of_float64(update, features, lanes, monkeypatch):
     monkeypatch.setattr(strips_module, "updated_lanes", lambda: lanes)
