@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import ClassVar, Self
 
@@ -117,6 +117,15 @@ class EdgeOptions:
             raise ScheduleError(f"cache_mb={self.cache_mb:g} applies only to edges=mapped; omit it")
         if self.panel not in (None, AUTO) and (isinstance(self.panel, bool) or not isinstance(self.panel, int)):
             raise ScheduleError(f"panel={self.panel!r} is a number of features; give an integer, or {AUTO}")
+
+    def refuse_others(self, reason: str, *kept: str) -> None:
+        """Raise ScheduleError, which begins with ``reason``, if an option that is not ``kept`` differs from its
+        default."""
+        default = type(self)()
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name not in kept and value != getattr(default, one.name):
+                raise ScheduleError(f"{reason}, and {one.name}={value!r} no meaning; omit it")
 
     @property
     def in_parts(self) -> bool:

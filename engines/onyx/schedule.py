@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.api import EdgeOptions, ScheduleError, option
@@ -195,14 +195,6 @@ class OnyxSchedule(EdgeOptions):
         if self.delta is not None and self.order is None:
             raise ScheduleError("schedule option delta has no meaning without order=near_far; leave it unset")
         if self.hooking:
-            self._without_supersteps("hooking=true has no supersteps", "hooking")
+            self.refuse_others("hooking=true has no supersteps", "hooking")
         if self.order is not None:
-            self._without_supersteps("order=near_far has no such supersteps", "order", "delta")
-
-    def _without_supersteps(self, reason: str, *kept: str) -> None:
-        """Raise ScheduleError if an option of supersteps is given; ``kept``: options that have a meaning."""
-        default = type(self)()
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name not in kept and value != getattr(default, field.name):
-                raise ScheduleError(f"{reason}, and {field.name}={value!r} no meaning; omit it")
+            self.refuse_others("order=near_far has no such supersteps", "order", "delta")

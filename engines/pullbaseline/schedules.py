@@ -38,6 +38,9 @@ class SimdxSchedule(EdgeOptions):
     - ``resident_blocks``: blocks of a fused kernel. The default is the number resident at once (eq. 1). More are
       refused, because a global barrier would wait for them forever.
 
+    ``order``, ``delta``: *near_far* finds shortest paths by delta-stepping with two buckets, a near list and a far pile
+    (:mod:`harness.lowering.near_far`); on a GPU one launch runs all of it. Other options are refused with it.
+
     ``edges``, ``window_mb``: the place of the edge arrays on any device (:class:`harness.edge_places.EdgeOptions`).
 
     The first three apply only to programs with active vertices, such as BFS. Others, such as PageRank, visit all edges
@@ -55,6 +58,13 @@ class SimdxSchedule(EdgeOptions):
     resident_blocks: int | None = option(
         None, "GPU: blocks of a fused kernel (null: as many as are resident)", within="[1, inf)"
     )
+    order: str | None = option(
+        None, "near_far: find paths in order of priority, by near-far (null: by supersteps)", values=("near_far",)
+    )
+    delta: float | None = option(
+        None, "near_far: the width of the near list, in values (null: by the mean length of an edge)", within="(0, inf)"
+    )
+    solved: tuple[tuple[str, int], ...] | None = option(None, "set by order: the work that a run did")
 
     GPU_ONLY: ClassVar[tuple[str, ...]] = ("filter", "bin_size", "pull_share", "fusion", "resident_blocks")
     TASKS_ONLY: ClassVar[tuple[str, ...]] = ("filter", "bin_size", "pull_share")
@@ -68,3 +78,9 @@ class SimdxSchedule(EdgeOptions):
             raise ScheduleError(f"bin_size={self.bin_size}: the ballot filter has no bins; give filter=jit or online")
         if self.resident_blocks is not None and self.fusion == "none":
             raise ScheduleError(f"resident_blocks={self.resident_blocks}: fusion=none has no fused kernel; omit one")
+        if self.solved is not None:
+            raise ScheduleError("schedule option solved is set by order; leave it unset")
+        if self.delta is not None and self.order is None:
+            raise ScheduleError("schedule option delta has no meaning without order=near_far; leave it unset")
+        if self.order is not None:
+            self.refuse_others("order=near_far has no such supersteps", "order", "delta")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.api import EdgeOptions, option
+from harness.api import EdgeOptions, ScheduleError, option
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,9 @@ class GunrockSchedule(EdgeOptions):
     vertices as a block has threads. *merge_path*: an equal number of vertices and edges together for each block. The
     CPU uses ranges of owners instead and refuses the option.
 
+    ``order``, ``delta``: *near_far* finds shortest paths by Gunrock's own method, a near list and a far pile
+    (:mod:`harness.lowering.near_far`); on a GPU each step is a launch. Other options are refused with it.
+
     ``edges``, ``window_mb``: the place of the edge arrays (:class:`harness.edge_places.EdgeOptions`).
     """
 
@@ -27,8 +30,24 @@ class GunrockSchedule(EdgeOptions):
     balance: str | None = option(
         None, "GPU: how edges are divided among blocks (null: block)", values=("block", "merge_path")
     )
+    order: str | None = option(
+        None, "near_far: find paths in order of priority, by near-far (null: by supersteps)", values=("near_far",)
+    )
+    delta: float | None = option(
+        None, "near_far: the width of the near list, in values (null: by the mean length of an edge)", within="(0, inf)"
+    )
+    solved: tuple[tuple[str, int], ...] | None = option(None, "set by order: the work that a run did")
 
     GPU_ONLY: ClassVar[tuple[str, ...]] = ("balance",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.solved is not None:
+            raise ScheduleError("schedule option solved is set by order; leave it unset")
+        if self.delta is not None and self.order is None:
+            raise ScheduleError("schedule option delta has no meaning without order=near_far; leave it unset")
+        if self.order is not None:
+            self.refuse_others("order=near_far has no such supersteps", "order", "delta")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,10 @@ import pytest
 
 from engines.onyx.engine import OnyxEngine
 from engines.onyx.schedule import OnyxSchedule
+from engines.pullbaseline.schedules import SimdxSchedule
+from engines.pullbaseline.simdx.engine import SimdxEngine
+from engines.pushbaseline.gunrock.engine import GunrockEngine
+from engines.pushbaseline.schedules import GunrockSchedule
 from harness.contract import No
 from harness.device.compilation import Compiled
 from harness.emulation.compiler import library
@@ -37,6 +41,25 @@ def emulated_near_far(emulated, monkeypatch):
 @pytest.mark.parametrize(("program", "features"), [("lengths", 1), ("lengths", 3), ("smallest edge", 2)])
 def test_the_kernel_gives_the_values_of_supersteps(name, program, features, emulated_near_far):
     check(OnyxEngine(OnyxSchedule(order="near_far")), program, GRAPHS[name](), features, emulated_near_far)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(("program", "features"), [("lengths", 2), ("smallest edge", 1)])
+def test_launches_of_single_steps_give_the_same(name, program, features, emulated_near_far):
+    check(GunrockEngine(GunrockSchedule(order="near_far")), program, GRAPHS[name](), features, emulated_near_far)
+
+
+def test_launches_of_single_steps_do_the_work_of_one_launch(emulated_near_far):
+    graph = GRAPHS["roads"]()
+    one, many = (
+        check(engine, "lengths", graph, 1, emulated_near_far)
+        for engine in (
+            SimdxEngine(SimdxSchedule(order="near_far", delta=4.0)),
+            GunrockEngine(GunrockSchedule(order="near_far", delta=4.0)),
+        )
+    )
+    assert one == many
+    assert one["supersteps"] > 8
 
 
 @pytest.mark.parametrize("program", [name for name in PROGRAMS if name not in ("lengths", "smallest edge")])

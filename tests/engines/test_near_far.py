@@ -12,6 +12,10 @@ from hypothesis import given, settings
 
 from engines.onyx.engine import OnyxEngine
 from engines.onyx.schedule import OnyxSchedule
+from engines.pullbaseline.schedules import SimdxSchedule
+from engines.pullbaseline.simdx.engine import SimdxEngine
+from engines.pushbaseline.gunrock.engine import GunrockEngine
+from engines.pushbaseline.schedules import GunrockSchedule
 from harness.algorithms.bfs import BFS
 from harness.algorithms.components import Components
 from harness.algorithms.kcore import KCore
@@ -23,7 +27,7 @@ from harness.graph import Graph
 from harness.graph.generators import delaunay, grid, rmat
 from harness.language import Inputs, minimum, trace
 from harness.language.priority_order import PriorityOrder, priority_order
-from harness.lowering.cuda.near_far import NearFarCudaEngine
+from harness.lowering.cuda.near_far import NearFarCudaEngine, NearFarStepsEngine
 from harness.lowering.near_far import UNBOUNDED
 from tests.engines.cuda_modules import CHIPS
 from tests.engines.near_far import (
@@ -98,6 +102,28 @@ def test_the_default_of_delta_is_a_multiple_of_the_mean_length():
     assert options["delta"] == pytest.approx(2 * graph.weights.mean(dtype=np.float64))
     assert options["order"] == "near_far"
     json.dumps(options, allow_nan=False)
+
+
+STYLES = {
+    GunrockEngine: GunrockSchedule(order="near_far", delta=3.0),
+    SimdxEngine: SimdxSchedule(order="near_far"),
+}
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("name", ["scattered", "roads", "nothing"])
+def test_other_styles_give_the_values_of_supersteps(style, name):
+    check(style(STYLES[style]), "lengths", GRAPHS[name](), 2, Device(threads=2))
+
+
+@pytest.mark.parametrize("schedule", [OnyxSchedule, GunrockSchedule, SimdxSchedule])
+def test_options_without_a_meaning_are_refused_in_every_style(schedule):
+    with pytest.raises(ScheduleError, match="delta has no meaning without order=near_far"):
+        schedule(delta=2.0)
+    with pytest.raises(ScheduleError, match="schedule option solved is set by"):
+        schedule(solved=(("edges", 1),))
+    with pytest.raises(ScheduleError, match="order=near_far has no such supersteps, and edges='mapped'"):
+        schedule(order="near_far", edges="mapped")
 
 
 @pytest.mark.parametrize("algorithm", [SSSP(), BFS(), Components()])
@@ -187,11 +213,6 @@ def test_options_of_supersteps_are_refused(options):
         OnyxSchedule(order="near_far", **options)
 
 
-def test_delta_is_refused_without_the_order():
-    with pytest.raises(ScheduleError, match="delta has no meaning without order=near_far"):
-        OnyxSchedule(delta=2.0)
-
-
 def test_the_explanation_has_the_order_its_condition_and_the_loop():
     engine = OnyxEngine(NEAR_FAR)
     engine.generate(PROGRAMS["lengths"], rmat(5), 1, SERIAL)
@@ -215,6 +236,13 @@ def test_the_kernel_gives_the_values_of_supersteps(name, program, features):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_kernels_of_other_styles_give_the_same(name, style):
+    check(style(STYLES[style]), "lengths", GRAPHS[name](), 2, Device("cuda", 0))
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("delta", [None, 0.05, 1e30])
 @pytest.mark.parametrize("graph", [lambda: rmat(16), lambda: grid(300, 300, removed=0.3), lambda: delaunay(1 << 15)])
 def test_larger_graphs_on_a_device(graph, delta):
@@ -224,12 +252,14 @@ def test_larger_graphs_on_a_device(graph, delta):
 
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("program", ["lengths", "losses"])
-def test_the_kernel_compiles_without_spills(chip, program):
-    engine = NearFarCudaEngine(NEAR_FAR)
+@pytest.mark.parametrize("kind", [NearFarCudaEngine, NearFarStepsEngine])
+def test_the_kernels_compile_without_spills(chip, program, kind):
+    engine = kind(NEAR_FAR)
     engine.generate(PROGRAMS[program], GRAPHS["hub"](), 3, Device("cuda", 0))
-    (found,) = compiled(engine.source(), {}, chip).resources().values()
-    assert found["spills"] == found["stack"] == 0
-    assert found["registers"] <= 64  # two blocks are resident
+    found = compiled(engine.source(), {}, chip).resources()
+    assert set(found) >= set(kind.kernels)
+    assert all(one["spills"] == one["stack"] == 0 for one in found.values())
+    assert all(one["registers"] <= 64 for one in found.values())  # two blocks are resident
 
 
 def test_the_explanation_for_a_device_has_the_kernel():

@@ -46,7 +46,8 @@ EVERY_EDGE_PAIRS = GraphFacts(
 # only once kernels are loaded or batches are formed.
 LEFT_OPEN = {
     "onyx": {"hooking", "order", "delta", "solver", "solved", "tune", "tune_s", "tried"},
-    "simdx": {"filter", "bin_size", "pull_share", "resident_blocks"},
+    "gunrock": {"order", "delta", "solved"},
+    "simdx": {"filter", "bin_size", "pull_share", "resident_blocks", "order", "delta", "solved"},
     "scaph": {"extract_threads"}, "lonestar": {"shuffle", "hub", "blocks", "barrier", "workers", "estimates", "basis",
                                                "tune", "tune_s", "tried", "trial_s"},
 }  # fmt: skip

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from harness.api import PerDevice
+
+if TYPE_CHECKING:
+    from engines.pullbaseline.schedules import SimdxSchedule
+
+_NEAR_FAR = {
+    "cpu": "harness.lowering.cpu.near_far:NearFarCpuEngine",
+    "cuda": "harness.lowering.cuda.near_far:NearFarCudaEngine",
+}
 
 
 class SimdxEngine(PerDevice):
@@ -14,3 +22,11 @@ class SimdxEngine(PerDevice):
         "cpu": "engines.pullbaseline.simdx.cpu_engine:SimdxCpuEngine",
         "cuda": "engines.pullbaseline.simdx.cuda_engine:SimdxCudaEngine",
     }
+
+    def __init__(self, schedule: SimdxSchedule) -> None:
+        super().__init__(schedule)
+        self.stepwise = schedule.order is None
+
+    def class_for(self, kind: str) -> str:
+        """Return the engine class for a kind of device; with ``order`` that of paths in order of priority."""
+        return super().class_for(kind) if self.schedule.order is None else _NEAR_FAR[kind]

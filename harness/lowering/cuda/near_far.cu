@@ -16,7 +16,8 @@ constexpr Item TEAMS = BLOCK / TEAM;    // of a block
 struct State {
     Item near[2], far[2], pieces[2];
     int best;
-    Item supersteps, thresholds, unused;
+    Item supersteps, thresholds;
+    int threshold;  // if each step is a launch
     Total edges;
 };
 
@@ -192,17 +193,40 @@ struct Run {
     }
 };
 
-// Starts with all counters at zero and `best` at WORST.
-extern "C" __global__ void __launch_bounds__(BLOCK, 2) near_far(
-    const Position* offsets, const Item* neighbours, float* values, Item* near_0, Item* near_1, Item* far_0, Item* far_1,
-    Item* pieces, Item* noted, Item* waits, State* state, Arrivals* lock, const float* parameters, Item items INPUTS)
+// What a kernel needs of its block: empty collections, and the run at some superstep and pile.
+#define RUN(threshold, superstep, pile)                                                                          \
+    __shared__ Collected nearest, others;                                                                        \
+    if (threadIdx.x == 0) nearest.count = others.count = 0;                                                      \
+    __syncthreads();                                                                                             \
+    Run run{offsets, neighbours, values, near_0, near_1, far_0, far_1, pieces, noted, waits, state,              \
+            Message{parameters GIVEN}, &nearest, &others, threshold, superstep, pile, 0}
+
+// The threshold after one with this best value in the far pile; `delta` is the first parameter.
+__device__ inline float advanced(float best, const float* parameters)
 {
-    __shared__ Collected nearest, others;
-    if (threadIdx.x == 0) nearest.count = others.count = 0;
-    __syncthreads();
+    const float threshold = LEAST ? best + parameters[0] : best - parameters[0];
+    return better(best, threshold) ? threshold : best;
+}
+
+__device__ inline void turn_pile(State* state, Item pile)
+{
+    state->far[pile] = 0;
+    state->pieces[0] = state->pieces[1] = 0;
+    state->best = __float_as_int(WORST);
+    ++state->thresholds;
+}
+
+__device__ inline void add_edges(State* state, Total edges)
+{
+    for (int offset = 16; offset > 0; offset /= 2) edges += __shfl_xor_sync(0xffffffffu, edges, offset);
+    if (threadIdx.x % 32 == 0 && edges) atomicAdd(&state->edges, edges);
+}
+
+// A run in one launch. It starts with all counters at zero and `best` at WORST.
+extern "C" __global__ void __launch_bounds__(BLOCK, 2) near_far(ARRAYS)
+{
     GlobalBarrier barrier(lock);
-    Run run{offsets, neighbours, values, near_0, near_1, far_0, far_1, pieces, noted, waits, state,
-            Message{parameters GIVEN}, &nearest, &others, WORST, 0, 0, 0};
+    RUN(WORST, 0, 0);
     run.begin(items);
     barrier.wait();
     bool all = true;
@@ -212,17 +236,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2) near_far(
         barrier.wait();
         const float best = __int_as_float(seen(&state->best));
         if (best == WORST) break;
-        float threshold = LEAST ? best + parameters[0] : best - parameters[0];
-        if (!better(best, threshold)) threshold = best;
+        const float threshold = advanced(best, parameters);
         run.split(waiting, all, threshold);
         run.threshold = threshold;
         all = false;
-        barrier.wait([&] {
-            state->far[run.pile] = 0;
-            state->pieces[0] = state->pieces[1] = 0;
-            state->best = __float_as_int(WORST);
-            ++state->thresholds;
-        });
+        barrier.wait([&] { turn_pile(state, run.pile); });
         run.pile = 1 - run.pile;
         ++run.superstep;
         for (Item count; (count = seen(state->near + (run.superstep & 1))) != 0; ++run.superstep) {
@@ -240,6 +258,53 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2) near_far(
             }
         }
     }
-    for (int offset = 16; offset > 0; offset /= 2) run.edges += __shfl_xor_sync(0xffffffffu, run.edges, offset);
-    if (threadIdx.x % 32 == 0) atomicAdd(&state->edges, run.edges);
+    add_edges(state, run.edges);
+}
+
+// The same steps, each a launch; the host reads the counters of the lists. `pile` of the first split has all items.
+extern "C" __global__ void __launch_bounds__(BLOCK, 2) begin_pile(ARRAYS)
+{
+    RUN(WORST, 0, 0);
+    run.begin(items);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 2) find_best(ARRAYS, Item superstep, Item pile)
+{
+    RUN(__int_as_float(state->threshold), superstep, pile);
+    run.find_best(state->far[pile], state->thresholds == 0);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 2) split_pile(ARRAYS, Item superstep, Item pile)
+{
+    const float best = __int_as_float(state->best);
+    RUN(__int_as_float(state->threshold), superstep, pile);
+    if (best != WORST) run.split(state->far[pile], state->thresholds == 0, advanced(best, parameters));
+}
+
+extern "C" __global__ void end_split(State* state, const float* parameters, Item pile)
+{
+    const float best = __int_as_float(state->best);
+    if (best == WORST) return;
+    state->threshold = __float_as_int(advanced(best, parameters));
+    turn_pile(state, pile);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 2) send_list(ARRAYS, Item superstep, Item pile)
+{
+    RUN(__int_as_float(state->threshold), superstep, pile);
+    run.send_near(state->near[superstep & 1]);
+    add_edges(state, run.edges);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 2) send_parts(ARRAYS, Item superstep, Item pile)
+{
+    RUN(__int_as_float(state->threshold), superstep, pile);
+    run.send_pieces(state->pieces[superstep & 1]);
+    add_edges(state, run.edges);
+}
+
+extern "C" __global__ void end_superstep(State* state, Item superstep)
+{
+    state->supersteps += state->near[superstep & 1] != 0;
+    state->near[superstep & 1] = state->pieces[superstep & 1] = 0;
 }

@@ -1,4 +1,4 @@
-"""Near-far on a CUDA device (:mod:`harness.lowering.near_far`): one launch for a run."""
+"""Near-far on a CUDA device (:mod:`harness.lowering.near_far`): one launch for a run, or one for each of its steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from harness.language import Program
     from harness.language.priority_order import PriorityOrder
 
-KERNEL = "near_far"
+KERNEL = "near_far"  # of a whole run
+STEPS = ("begin_pile", "find_best", "split_pile", "end_split", "send_list", "send_parts", "end_superstep")
+AHEAD = 8  # supersteps that are launched before the host reads whether the near list is empty; not measured
+ARRAYS = (
+    "const Position* offsets, const Item* neighbours, float* values, Item* near_0, Item* near_1, Item* far_0, "
+    "Item* far_1, Item* pieces, Item* noted, Item* waits, State* state, Arrivals* lock, const float* parameters, "
+    "Item items"
+)
 BLOCK = 512  # threads
 LONG = 1024  # edges; items of more are cut into pieces of as many, which blocks share
 MOST_ITEMS = 1 << 31  # items have numbers of 32 bits
@@ -30,7 +37,18 @@ WORDS = 12  # of the state
 BEST, SUPERSTEPS, THRESHOLDS, EDGES = 6, 7, 8, 10  # words of the state
 LOCK = 64  # words of the barrier
 ITEM_BYTES = 28  # value, two near lists, two far lists, two marks
-HELD = ("_function", "_offsets", "_neighbours", "_lists", "_state", "_lock", "_edges", "_parameters", "_code")
+HELD = (
+    "_functions",
+    "_arguments",
+    "_offsets",
+    "_neighbours",
+    "_lists",
+    "_state",
+    "_lock",
+    "_edges",
+    "_parameters",
+    "_code",
+)
 OPERATORS = {
     "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "min": "fminf({}, {})", "max": "fmaxf({}, {})",
     "const": "float({})",
@@ -50,7 +68,9 @@ class NearFarCudaEngine(NearFarEngine):
 
     # Not measured. A wider near list than on the CPU keeps more threads busy.
     default_widths: ClassVar[float] = 16.0
+    kernels: ClassVar[tuple[str, ...]] = (KERNEL,)  # the first one determines the blocks of a launch
     device: Device
+    _launches = 0
     _store: DeviceStore | None = None  # once it is built
     _values: Any = None  # once it is prepared
 
@@ -75,6 +95,9 @@ class NearFarCudaEngine(NearFarEngine):
         named = inputs_of(order)
         arrays = [f"{named[name]}s" for name in order.inputs]
         typed = "".join(f", const float* {name}" for name in arrays)
+        text = texts[1] if len(self.kernels) > 1 else texts[1].partition("// The same steps")[0]
+        kernels = text.replace("(ARRAYS", f"({ARRAYS}{typed}")
+        kernels = kernels.replace(" GIVEN}", "".join(f", {name}" for name in arrays) + "}")
         defined = {
             "BLOCK": BLOCK, "TEAM": team_of(self.graph.facts), "LONG": LONG, "LANES": max(1, self.lanes),
             "LEAST": int(order.sign > 0),
@@ -82,9 +105,7 @@ class NearFarCudaEngine(NearFarEngine):
         }  # fmt: skip
         lines = [f"#define {name} {value}" for name, value in defined.items()]
         lines += ["#ifndef INFINITY", "#define INFINITY __int_as_float(0x7f800000)", "#endif"]
-        given = "".join(f", {name}" for name in arrays)
-        kernel = texts[1].replace(" INPUTS)", f"{typed})").replace(" GIVEN}", f"{given}}}")
-        return "\n".join([*lines, message_class(order, arrays), barrier, kernel])
+        return "\n".join([*lines, message_class(order, arrays), barrier, kernels])
 
     def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Compile the kernel, and arrange the graph's arrays on the host."""
@@ -110,9 +131,9 @@ class NearFarCudaEngine(NearFarEngine):
             attributes = open_device(device.index).attributes
             module = cupy.cuda.function.Module()
             module.load(self._code.code)
-            self._function = module.get_function(KERNEL)
-            residency = residency_of(self._function, attributes, BLOCK)
-            self._blocks = residency.take(KERNEL, None, "leave order unset")
+            self._functions = {name: module.get_function(name) for name in self.kernels}
+            residency = residency_of(self._functions[self.kernels[0]], attributes, BLOCK)
+            self._blocks = residency.take(self.kernels[0], None, "leave order unset")
         with phases("upload"):
             items = max(1, graph.num_vertices * self.lanes)
             pieces = max(1, 2 * self.lanes * pieces_of(graph.facts))
@@ -148,19 +169,24 @@ class NearFarCudaEngine(NearFarEngine):
 
         self._parameters[:1].fill(delta)
         inputs = [self._edges[name][1] for name in self.order.inputs]
-        arguments = (
+        self._arguments = (
             self._offsets, self._neighbours, self._values, *self._lists, self._state, self._lock, self._parameters,
             np.uint32(self.graph.num_vertices * self.lanes), *inputs,
         )  # fmt: skip
         cupy.cuda.Device().synchronize()
-        self._function((self._blocks,), (BLOCK,), arguments, enable_cooperative_groups=True)
+        self.launch()
         state = np.asarray(self._state.get())
         edges = int(state[EDGES : EDGES + 2].view(np.uint64)[0])
         return Counts(int(state[SUPERSTEPS]), int(state[THRESHOLDS]), edges)
 
+    def launch(self) -> None:
+        """Run until no value waits."""
+        self._launches = 1
+        self._functions[KERNEL]((self._blocks,), (BLOCK,), self._arguments, enable_cooperative_groups=True)
+
     def operations(self, statistics: RunStatistics) -> Operations:
         """Return the number of launches; successful atomic minima are not counted."""
-        return Operations(launches=1)
+        return Operations(launches=self._launches)
 
     def answer(self) -> Array:
         """Return the values, from the device."""
@@ -179,6 +205,48 @@ class NearFarCudaEngine(NearFarEngine):
         self._values = None
         for name in HELD:
             self.__dict__.pop(name, None)
+
+
+class NearFarStepsEngine(NearFarCudaEngine):
+    """Near-far with a launch for each step: the near list sends, the far pile is split."""
+
+    kernels: ClassVar[tuple[str, ...]] = ("send_list", *(name for name in STEPS if name != "send_list"))
+
+    def launch(self) -> None:
+        """Run until no value waits. The host reads after some supersteps whether the near list is empty."""
+        hubs, superstep, pile = pieces_of(self.graph.facts) > 0, 0, 0
+        thresholds, self._launches = 0, 0
+        self._step("begin_pile")
+        while True:
+            for name in ("find_best", "split_pile"):
+                self._step(name, superstep, pile)
+            self._single("end_split", self._parameters, np.uint32(pile))
+            pile, superstep = 1 - pile, superstep + 1
+            before, (thresholds, listed) = thresholds, self._seen(superstep)
+            if thresholds == before:
+                return
+            while listed:
+                for _ in range(AHEAD):
+                    self._step("send_list", superstep, pile)
+                    if hubs:
+                        self._step("send_parts", superstep, pile)
+                    self._single("end_superstep", np.uint32(superstep))
+                    superstep += 1
+                _, listed = self._seen(superstep)
+
+    def _seen(self, superstep: int) -> tuple[int, int]:
+        """Return the number of thresholds, and the length of the near list of a superstep."""
+        state = self._state.get()
+        return int(state[THRESHOLDS]), int(state[superstep % 2])
+
+    def _step(self, name: str, *arguments: int) -> None:
+        self._launches += 1
+        given = (*self._arguments, *(np.uint32(one) for one in arguments))
+        self._functions[name]((self._blocks,), (BLOCK,), given)
+
+    def _single(self, name: str, *arguments: Any) -> None:
+        self._launches += 1
+        self._functions[name]((1,), (1,), (self._state, *arguments))
 
 
 def message_class(order: PriorityOrder, arrays: list[str]) -> str:
