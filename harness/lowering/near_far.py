@@ -228,6 +228,3 @@ def step_of(order: PriorityOrder, inputs: Mapping[str, Any], stride: int) -> NDA
         return np.float64(0) if space == "src" else np.asarray(inputs[name][::stride], np.float64)
 
     return np.asarray(fold(order.message, leaf, OPERATORS))
-
-
-__all__ = ["NEAR_FAR", "Counts", "NearFarEngine", "inputs_of", "lanes_of", "message_text", "step_of"]

@@ -27,7 +27,7 @@ from harness.graph import Graph
 from harness.graph.generators import delaunay, grid, rmat
 from harness.language import Inputs, minimum, trace
 from harness.language.priority_order import PriorityOrder, priority_order
-from harness.lowering.cuda.near_far import NearFarCudaEngine, NearFarStepsEngine
+from harness.lowering.cuda.near_far import LaunchOfEachStep, NearFarCudaEngine, OneLaunch
 from harness.lowering.near_far import UNBOUNDED
 from tests.engines.cuda_modules import CHIPS
 from tests.engines.near_far import (
@@ -252,12 +252,12 @@ def test_larger_graphs_on_a_device(graph, delta):
 
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("program", ["lengths", "losses"])
-@pytest.mark.parametrize("kind", [NearFarCudaEngine, NearFarStepsEngine])
-def test_the_kernels_compile_without_spills(chip, program, kind):
-    engine = kind(NEAR_FAR)
+@pytest.mark.parametrize("launching", [OneLaunch, LaunchOfEachStep])
+def test_the_kernels_compile_without_spills(chip, program, launching):
+    engine = NearFarCudaEngine(NEAR_FAR, launching)
     engine.generate(PROGRAMS[program], GRAPHS["hub"](), 3, Device("cuda", 0))
     found = compiled(engine.source(), {}, chip).resources()
-    assert set(found) >= set(kind.kernels)
+    assert set(found) >= set(launching.kernels)
     assert all(one["spills"] == one["stack"] == 0 for one in found.values())
     assert all(one["registers"] <= 64 for one in found.values())  # two blocks are resident
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _NEAR_FAR = {
     "cpu": "harness.lowering.cpu.near_far:NearFarCpuEngine",
-    "cuda": "harness.lowering.cuda.near_far:NearFarStepsEngine",
+    "cuda": "harness.lowering.cuda.near_far:near_far_by_steps",
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -49,6 +51,7 @@ HELD = (
     "_parameters",
     "_code",
 )
+REMEDY = "leave order unset"
 OPERATORS = {
     "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "min": "fminf({}, {})", "max": "fmaxf({}, {})",
     "const": "float({})",
@@ -63,16 +66,97 @@ public:
 """
 
 
+@dataclass(frozen=True)
+class Work:
+    """What launches of a run need: the kernels, their common arguments, the blocks of a launch, the state of the run on
+    the device, and whether some items have so many edges that they are cut into pieces."""
+
+    functions: Mapping[str, Any]
+    arguments: tuple[Any, ...]
+    blocks: int
+    state: Any
+    parameters: Any
+    hubs: bool
+
+
+class OneLaunch:
+    """A run in one launch of resident blocks, with global barriers between steps."""
+
+    kernels: ClassVar[tuple[str, ...]] = (KERNEL,)
+
+    @staticmethod
+    def run(work: Work) -> int:
+        """Run until no value waits; return the number of launches."""
+        work.functions[KERNEL]((work.blocks,), (BLOCK,), work.arguments, enable_cooperative_groups=True)
+        return 1
+
+
+class LaunchOfEachStep:
+    """A run in a launch for each step: the near list sends, the far pile is split."""
+
+    kernels: ClassVar[tuple[str, ...]] = STEPS
+
+    def __init__(self, work: Work) -> None:
+        self.work, self.launches = work, 0
+
+    @classmethod
+    def run(cls, work: Work) -> int:
+        """Run until no value waits; return the number of launches."""
+        steps = cls(work)
+        steps.all()
+        return steps.launches
+
+    def all(self) -> None:
+        """Run all steps. The host reads after some supersteps whether the near list is empty."""
+        superstep = pile = thresholds = 0
+        self.step("begin_pile")
+        while True:
+            for name in ("find_best", "split_pile"):
+                self.step(name, superstep, pile)
+            self.single("end_split", self.work.parameters, np.uint32(pile))
+            pile, superstep = 1 - pile, superstep + 1
+            before, (thresholds, listed) = thresholds, self.seen(superstep)
+            if thresholds == before:
+                return
+            while listed:
+                for _ in range(AHEAD):
+                    self.step("send_list", superstep, pile)
+                    if self.work.hubs:
+                        self.step("send_parts", superstep, pile)
+                    self.single("end_superstep", np.uint32(superstep))
+                    superstep += 1
+                _, listed = self.seen(superstep)
+
+    def seen(self, superstep: int) -> tuple[int, int]:
+        """Return the number of thresholds, and the length of the near list of a superstep."""
+        state = self.work.state.get()
+        return int(state[THRESHOLDS]), int(state[superstep % 2])
+
+    def step(self, name: str, *arguments: int) -> None:
+        """Launch a step with all blocks."""
+        self.launches += 1
+        given = (*self.work.arguments, *(np.uint32(one) for one in arguments))
+        self.work.functions[name]((self.work.blocks,), (BLOCK,), given)
+
+    def single(self, name: str, *arguments: Any) -> None:
+        """Launch a step of one thread."""
+        self.launches += 1
+        self.work.functions[name]((1,), (1,), (self.work.state, *arguments))
+
+
 class NearFarCudaEngine(NearFarEngine):
-    """Near-far in one launch, with teams of lanes that share the edges of a value."""
+    """Near-far with teams of lanes that share the edges of a value; ``launching``: how steps are launched."""
 
     # Not measured. A wider near list than on the CPU keeps more threads busy.
     default_widths: ClassVar[float] = 16.0
-    kernels: ClassVar[tuple[str, ...]] = (KERNEL,)  # the first one determines the blocks of a launch
     device: Device
     _launches = 0
     _store: DeviceStore | None = None  # once it is built
     _values: Any = None  # once it is prepared
+
+    def __init__(self, schedule: Any, launching: type[OneLaunch | LaunchOfEachStep] = OneLaunch) -> None:
+        super().__init__(schedule)
+        self.launching = launching
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return whether the program's values may be found in order of priority, and have numbers of 32 bits."""
@@ -95,7 +179,7 @@ class NearFarCudaEngine(NearFarEngine):
         named = inputs_of(order)
         arrays = [f"{named[name]}s" for name in order.inputs]
         typed = "".join(f", const float* {name}" for name in arrays)
-        text = texts[1] if len(self.kernels) > 1 else texts[1].partition("// The same steps")[0]
+        text = texts[1].partition("// The same steps")[0] if self.launching is OneLaunch else texts[1]
         kernels = text.replace("(ARRAYS", f"({ARRAYS}{typed}")
         kernels = kernels.replace(" GIVEN}", "".join(f", {name}" for name in arrays) + "}")
         defined = {
@@ -131,9 +215,10 @@ class NearFarCudaEngine(NearFarEngine):
             attributes = open_device(device.index).attributes
             module = cupy.cuda.function.Module()
             module.load(self._code.code)
-            self._functions = {name: module.get_function(name) for name in self.kernels}
-            residency = residency_of(self._functions[self.kernels[0]], attributes, BLOCK)
-            self._blocks = residency.take(self.kernels[0], None, "leave order unset")
+            kernels = self.launching.kernels
+            self._functions = {name: module.get_function(name) for name in kernels}
+            most = kernels[0] if len(kernels) == 1 else "send_list"
+            self._blocks = residency_of(self._functions[most], attributes, BLOCK).take(most, None, REMEDY)
         with phases("upload"):
             items = max(1, graph.num_vertices * self.lanes)
             pieces = max(1, 2 * self.lanes * pieces_of(graph.facts))
@@ -169,20 +254,17 @@ class NearFarCudaEngine(NearFarEngine):
 
         self._parameters[:1].fill(delta)
         inputs = [self._edges[name][1] for name in self.order.inputs]
-        self._arguments = (
+        arguments = (
             self._offsets, self._neighbours, self._values, *self._lists, self._state, self._lock, self._parameters,
             np.uint32(self.graph.num_vertices * self.lanes), *inputs,
         )  # fmt: skip
+        hubs = pieces_of(self.graph.facts) > 0
         cupy.cuda.Device().synchronize()
-        self.launch()
+        work = Work(self._functions, arguments, self._blocks, self._state, self._parameters, hubs)
+        self._launches = self.launching.run(work)
         state = np.asarray(self._state.get())
         edges = int(state[EDGES : EDGES + 2].view(np.uint64)[0])
         return Counts(int(state[SUPERSTEPS]), int(state[THRESHOLDS]), edges)
-
-    def launch(self) -> None:
-        """Run until no value waits."""
-        self._launches = 1
-        self._functions[KERNEL]((self._blocks,), (BLOCK,), self._arguments, enable_cooperative_groups=True)
 
     def operations(self, statistics: RunStatistics) -> Operations:
         """Return the number of launches; successful atomic minima are not counted."""
@@ -207,46 +289,9 @@ class NearFarCudaEngine(NearFarEngine):
             self.__dict__.pop(name, None)
 
 
-class NearFarStepsEngine(NearFarCudaEngine):
-    """Near-far with a launch for each step: the near list sends, the far pile is split."""
-
-    kernels: ClassVar[tuple[str, ...]] = ("send_list", *(name for name in STEPS if name != "send_list"))
-
-    def launch(self) -> None:
-        """Run until no value waits. The host reads after some supersteps whether the near list is empty."""
-        hubs, superstep, pile = pieces_of(self.graph.facts) > 0, 0, 0
-        thresholds, self._launches = 0, 0
-        self._step("begin_pile")
-        while True:
-            for name in ("find_best", "split_pile"):
-                self._step(name, superstep, pile)
-            self._single("end_split", self._parameters, np.uint32(pile))
-            pile, superstep = 1 - pile, superstep + 1
-            before, (thresholds, listed) = thresholds, self._seen(superstep)
-            if thresholds == before:
-                return
-            while listed:
-                for _ in range(AHEAD):
-                    self._step("send_list", superstep, pile)
-                    if hubs:
-                        self._step("send_parts", superstep, pile)
-                    self._single("end_superstep", np.uint32(superstep))
-                    superstep += 1
-                _, listed = self._seen(superstep)
-
-    def _seen(self, superstep: int) -> tuple[int, int]:
-        """Return the number of thresholds, and the length of the near list of a superstep."""
-        state = self._state.get()
-        return int(state[THRESHOLDS]), int(state[superstep % 2])
-
-    def _step(self, name: str, *arguments: int) -> None:
-        self._launches += 1
-        given = (*self._arguments, *(np.uint32(one) for one in arguments))
-        self._functions[name]((self._blocks,), (BLOCK,), given)
-
-    def _single(self, name: str, *arguments: Any) -> None:
-        self._launches += 1
-        self._functions[name]((1,), (1,), (self._state, *arguments))
+def near_far_by_steps(schedule: Any) -> NearFarCudaEngine:
+    """Return an engine whose steps are launched one by one."""
+    return NearFarCudaEngine(schedule, LaunchOfEachStep)
 
 
 def message_class(order: PriorityOrder, arrays: list[str]) -> str:
@@ -279,6 +324,3 @@ def _structure(graph: Graph) -> list[CudaBuffer]:
     """Return the buffers of the offsets, int64[V + 1], and of the neighbours, uint32[E], of out-edges."""
     named = {buffer.name: buffer for buffer in of_structure(graph.facts, many_edges=True)}
     return [named["out_offsets"], named["out_neighbours"]]
-
-
-__all__ = ["KERNEL", "NearFarCudaEngine", "pieces_of", "team_of"]
