@@ -75,6 +75,7 @@ OTHERS = {  # a preset: its device, and its number of cells with all engines ins
     "default_choice": ("cpu", 300),
     "onyx_persistent": ("cuda", 36),
     "krylov_plans": ("cpu", 18),
+    "near_far": ("cuda", 42),
     "emogi_figure_4": ("cpu", 10),
     "sgd_schedules": ("cpu", 36),
     "sgd_hybrid": ("cpu", 12),
