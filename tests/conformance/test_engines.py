@@ -33,6 +33,7 @@ RELEASED = [
     *(pytest.param(name, marks=pytest.mark.full) for name in ("gunrock", "tigr", "simdx")),
 ]
 SOLVERS = ["scipy_graph", "krylov", "networkit", "scikit_network", "networkx", "igraph", "graphblas"]
+WHOLE_RUNS = [pytest.param(f"onyx {option}", marks=pytest.mark.full) for option in ("hooking=true", "order=near_far")]
 OUT_OF_MEMORY = "when memory runs out: MemoryError, and the next run is right"
 
 
@@ -73,7 +74,7 @@ def test_an_engine_is_described_and_releases_everything(engine, conforms):
     assert OUT_OF_MEMORY in conforms(engine, "-k", "test_specification or test_release")
 
 
-@pytest.mark.parametrize("engine", [*SOLVERS, pytest.param("onyx hooking=true", marks=pytest.mark.full)])
+@pytest.mark.parametrize("engine", [*SOLVERS, *WHOLE_RUNS])
 def test_an_engine_that_solves_the_whole_problem_keeps_the_protocol(engine, conforms):
     conforms(engine, "-k", "test_specification or (test_protocol and not repeat)")
 
