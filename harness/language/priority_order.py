@@ -61,6 +61,9 @@ def priority_order(program: Program) -> PriorityOrder | str:
 
     Requirements on inputs are checked later, by :meth:`PriorityOrder.refusal`. Here each is taken as zero.
     """
+    reducers = {stage.reducer for stage in program.stages if isinstance(stage, EdgeReduce)}
+    for other in sorted(reducers - {"min", "max"}):
+        return f"{program.name} reduces by {other}, of which every message counts"
     bound = message_bound(program)
     if isinstance(bound, str):
         return bound

@@ -160,7 +160,7 @@ def test_a_run_may_begin_at_any_values():
 @pytest.mark.parametrize(
     ("program", "reason"),
     [
-        (trace(PageRank()), "is not one reduction over edges"),
+        (trace(PageRank()), "pagerank reduces by sum, of which every message counts"),
         (trace(KCore()), "reduces by sum"),
         (paths(lambda x, w, _: x - 1.0, weighted=False), "may be better than the value of its source"),
         (paths(lambda x, w, _: x + 1.0, "max", weighted=False), "may be better than the value of its source"),
