@@ -107,7 +107,7 @@ class NearFarEngine(Engine):
         """Set the values, float32 ``[V, lanes]``, the inputs of edges, float32 ``[E]``, and the parameters of a run."""
 
     @abstractmethod
-    def solve(self, delta: np.float32) -> Counts:
+    def solve(self) -> Counts:
         """Replace the values by those of the fixed point."""
 
     @abstractmethod
@@ -177,11 +177,16 @@ class NearFarEngine(Engine):
             return UNBOUNDED
         return float(self.default_widths * lengths.mean(dtype=np.float64))
 
+    @property
+    def delta(self) -> np.float32:
+        """The width of the near list since the latest reset."""
+        assert self._delta is not None, "reset() comes first"
+        return np.float32(self._delta)
+
     def run(self, max_supersteps: int) -> RunStatistics:
         """Find the fixed point, unless it is found; the limit has no meaning."""
         if not self._settled:
-            assert self._delta is not None, "reset() comes first"
-            counts = self.solve(np.float32(self._delta))
+            counts = self.solve()
             self._counts, self._settled = self._counts or counts, True
         return RunStatistics(settled=True)
 

@@ -154,21 +154,21 @@ class NearFarCpuEngine(NearFarEngine):
         self._values = np.array(values.T, np.float32, order="C")
         self._inputs: tuple[Any, ...] = (*edges, *parameters)
 
-    def solve(self, delta: np.float32) -> Counts:
+    def solve(self) -> Counts:
         """Find the values of one feature after another, each thread for some of them."""
         lists = self._lists
         rows = [range(at, self.lanes, len(lists)) for at in range(len(lists))]
         if self._pool is None:
-            parts = [self._features(rows[0], lists[0], delta)] if self.lanes else []
+            parts = [self._features(rows[0], lists[0])] if self.lanes else []
         else:
-            asked = [self._pool.submit(self._features, *one, delta) for one in zip(rows, lists, strict=True)]
+            asked = [self._pool.submit(self._features, *one) for one in zip(rows, lists, strict=True)]
             parts = [one.result() for one in asked]
         return Counts(*(sum(column) for column in zip(*parts, strict=True)))
 
-    def _features(self, rows: range, lists: list[Any], delta: np.float32) -> tuple[int, int, int]:
+    def _features(self, rows: range, lists: list[Any]) -> tuple[int, int, int]:
         edges = self.graph.csr
         found = [
-            self._solve(edges.offsets, edges.neighbours, self._values[row], *lists, delta, *self._inputs)
+            self._solve(edges.offsets, edges.neighbours, self._values[row], *lists, self.delta, *self._inputs)
             for row in rows
         ]
         supersteps, thresholds, visited = (sum(column) for column in zip(*found, strict=True))

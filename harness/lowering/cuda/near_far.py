@@ -245,21 +245,17 @@ class NearFarCudaEngine(NearFarEngine):
         state = np.zeros(WORDS, np.uint32)
         state[BEST] = np.float32(np.inf * self.order.sign).view(np.uint32)
         self._state.set(state)
-        self._parameters = cupy.asarray(np.array([0, *parameters], np.float32))
+        self._parameters = cupy.asarray(np.array([self.delta, *parameters], np.float32))
         cupy.cuda.Device().synchronize()
 
-    def solve(self, delta: np.float32) -> Counts:
-        """Find the values in one launch."""
-        import cupy
-
-        self._parameters[:1].fill(delta)
+    def solve(self) -> Counts:
+        """Find the values."""
         inputs = [self._edges[name][1] for name in self.order.inputs]
         arguments = (
             self._offsets, self._neighbours, self._values, *self._lists, self._state, self._lock, self._parameters,
             np.uint32(self.graph.num_vertices * self.lanes), *inputs,
         )  # fmt: skip
         hubs = pieces_of(self.graph.facts) > 0
-        cupy.cuda.Device().synchronize()
         work = Work(self._functions, arguments, self._blocks, self._state, self._parameters, hubs)
         self._launches = self.launching.run(work)
         state = np.asarray(self._state.get())
