@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engines.onyx.cpu_gather import VERTEX
+from engines.onyx.cpu_gather import OFFSETS, VERTEX
 from engines.onyx.cpu_push import ChangeScatter, ScatterPass, scatter_pass
 from engines.onyx.direction_choice import DirectionChoice
 from harness.api import FoldGroup
@@ -29,6 +29,7 @@ from harness.api.directions import Reason
 
 PULL = """
     @part
+    stop = at(in_offsets, bounds[t])
     {loop}
 """
 
@@ -142,7 +143,7 @@ def _pull(draft: PlanDraft, group: FoldGroup, prefetched: int) -> Kernel:
     setting, name = draft.setting, draft.setting.tracking.name(group)
     signature = [("bounds", "i64"), ("in_offsets", "offsets"), ("in_neighbours", setting.ids)]
     builder = KernelBuilder(
-        f"{name}_pull", setting.program, setting.layout, PULL.format(loop=every_vertex("v", VERTEX)), signature,
+        f"{name}_pull", setting.program, setting.layout, PULL.format(loop=every_vertex("v", OFFSETS + VERTEX)), signature,
         feature_aware=setting.feature_aware, dynamic=True,
     )  # fmt: skip
     builder.bind("src", "edge", "u")

@@ -33,6 +33,7 @@ GATHER = """
     @part
     moved = 0
     edges = 0
+    stop = at(in_offsets, bounds[t])
     {loop}
     counts[2 * t] = moved
     counts[2 * t + 1] = edges
@@ -42,22 +43,24 @@ SKIPPING = """
     @part
     moved = 0
     edges = 0
+    stop = at(in_offsets, bounds[t])
     skips = at(skipping, 0) != 0
     {loop}
     counts[2 * t] = moved
     counts[2 * t + 1] = edges
 """
 
+OFFSETS = "first, stop = stop, at(in_offsets, v + 1)"
 FIXED = """
 @condition
 @fixed
-    edges += at(in_offsets, v + 1) - at(in_offsets, v)
+    edges += stop - first
     continue
 """
 
 VERTEX = """
 @vertex
-for e in range(at(in_offsets, v), at(in_offsets, v + 1)):
+for e in range(first, stop):
     u = at(in_neighbours, e)
     @edge
 @after
@@ -166,13 +169,13 @@ class GatherKernels:
         signature = [
             ("bounds", "i64"), ("counts", "i64"), ("in_offsets", "offsets"), ("in_neighbours", setting.ids)
         ]  # fmt: skip
-        template, loop, dirty = GATHER, every_vertex("v", VERTEX), f"dirty_{self.name}"
+        template, loop, dirty = GATHER, every_vertex("v", OFFSETS + VERTEX), f"dirty_{self.name}"
         if dirty_only:
             loop = flagged_batches("v", dirty, self._dirty_vertex(), [text.format(edges=FIRST_EDGES) for text in AHEAD])
         fixed = self.fixed if untracked else None
         if fixed is not None:
             signature.append(("skipping", "i64"))
-            template, loop = SKIPPING, every_vertex("v", FIXED + VERTEX)
+            template, loop = SKIPPING, every_vertex("v", OFFSETS + FIXED + VERTEX)
         builder = KernelBuilder(
             kernel_name, program, setting.layout, template.format(loop=loop), signature,
             feature_aware=setting.feature_aware, dynamic=True, selects=dirty if dirty_only else "",

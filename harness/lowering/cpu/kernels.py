@@ -19,7 +19,6 @@ module-level definitions start with an underscore or ``run_``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,13 +29,12 @@ from harness.lowering.cpu.code import Block, Value
 from harness.lowering.cpu.flags import blocks_of, raised
 from harness.lowering.cpu.loop_mapping import LoopMapping
 from harness.lowering.cpu.mapping import Location, Mapping, literal
+from harness.lowering.cpu.reduction_loops import RUN, Reduced, ReductionLoop
 from harness.lowering.cpu.rows_mapping import RowsMapping
 from harness.lowering.cpu.strips import WHOLE, Store, StripWriter
+from harness.lowering.cpu.templates import blocks_of_template, filled
 from harness.lowering.layout import LINE, Layout
 
-# A float32 sum of n equal terms is off by 1.5e-5 for n = 10^3, 1.4e-4 for 10^4, 1.4e-3 for 10^5 (many leaves of a hub
-# send the same value); in runs of 256 by 3e-6, 3e-6 and 6e-6.
-RUN = 256
 # A launch on a second thread takes 1 us more than on one, and an edge of 16 features about 10 ns.
 BATCH = 256
 IN_BATCHES = """    failed = 0
@@ -46,7 +44,6 @@ IN_BATCHES = """    failed = 0
     return failed
 """
 EXTREMUM = {"min": minimum, "max": maximum}
-PLACEHOLDER = re.compile(r"^(\s*)@(\w+)$")
 TYPES = {
     "f32": "float32[::1]",
     "flag": "boolean[::1]",
@@ -115,8 +112,9 @@ class KernelBuilder:
         self.selects, self.items = selects, items
         self.name, self.program, self.layout, self.template = name, program, layout, template
         self.dynamic = dynamic
-        self.blocks = _blocks_of(template)
+        self.blocks = blocks_of_template(template)
         self.assigned: set[str] = set()
+        self.loops: dict[str, ReductionLoop] = {}
         self._types: dict[str, str] = dict(signature)
         self._bindings: dict[str, Binding] = {}
         self._values: dict[tuple[str, str], Location] = {}
@@ -196,22 +194,35 @@ class KernelBuilder:
     ) -> None:
         """Reduce a message into a local accumulator in ``block``, the body of a loop over ``at``.
 
-        The loop begins in ``start`` and has ended in ``end``. Sums are taken in runs of ``RUN`` terms, which are then
-        added. ``terms``: of a sum, at most; ``RUN`` terms or fewer are one run.
+        The loop begins in ``start`` and has ended in ``end``; for the form in which it is written see
+        :mod:`.reduction_loops`. Sums are taken in runs of ``RUN`` terms, which are then added. ``terms``: of a sum, at
+        most; ``RUN`` terms or fewer are one run.
         """
         self.accumulate(target, message, reducer, block)
-        if reducer != "sum" or terms <= RUN:
-            return
+        simple = isinstance(self.mapping, RowsMapping) and not target.rows
+        carry = None
+        if reducer == "sum" and terms > RUN:
+            opening = self.blocks[start] if simple or not target.rows else Block("")
+            carry = self.mapping.start_accumulator(f"{into}_carry", message, reducer, opening)
+            self.bind_value("carry", into, end, carry)
+            if not simple:
+                self._carry(target, carry, into, message, start, block, end, at)
+            else:
+                self.accumulate(target, self.accumulator("carry", into, message), reducer, end)
+        loop = self.loops.setdefault(block, ReductionLoop(at, block))
+        loop.reductions.append(Reduced(target, message, reducer, carry if simple else None))
+        loop.simple &= simple
+
+    def _carry(
+        self, target: Value, carry: Value, into: str, message: Expression, start: str, block: str, end: str, at: str
+    ) -> None:
+        """Add a sum in memory to ``carry`` in the body of the loop, at the end of each run."""
         opening, body, closing = self.blocks[start], self.blocks[block], self.blocks[end]
-        carry = self.mapping.start_accumulator(
-            f"{into}_carry", message, reducer, opening if not target.rows else Block("")
-        )
         self.bind_value("run", into, block, target)
-        self.bind_value("carry", into, end, carry)
         flush, joined = Block("flush", body), Block("joined", closing)
-        self.mapping.accumulate(carry, self.accumulator("run", into, message), reducer, flush)
-        self.mapping.clear_accumulator(target, message, reducer, flush)
-        self.mapping.accumulate(target, self.accumulator("carry", into, message), reducer, joined)
+        self.mapping.accumulate(carry, self.accumulator("run", into, message), "sum", flush)
+        self.mapping.clear_accumulator(target, message, "sum", flush)
+        self.mapping.accumulate(target, self.accumulator("carry", into, message), "sum", joined)
         body.line(f"if ({at} & {RUN - 1}) == {RUN - 1}:")
         if not target.rows:
             body.inner(flush.lines)
@@ -219,7 +230,7 @@ class KernelBuilder:
             return
         carried, cleared = self.mapping.fresh("carried"), Block("cleared", body)
         opening.line(f"{carried} = False")  # a matrix is not cleared for every vertex, only at the end of a run
-        self.mapping.clear_accumulator(carry, message, reducer, cleared)
+        self.mapping.clear_accumulator(carry, message, "sum", cleared)
         body.line(f"    if not {carried}:").inner([f"    {line}" for line in cleared.lines])
         body.inner([*flush.lines, f"{carried} = True"])
         closing.line(f"if {carried}:").inner(joined.lines)
@@ -291,6 +302,8 @@ class KernelBuilder:
         if new.kind == "matrix":
             return "True"  # comparing k x k elements costs more than it saves: a matrix always counts as changed
         relative = self.program.control.relative if relative is None else relative
+        if self.program.control.tolerance is None:
+            tolerance = None  # it would be 0
         return self.mapping.differs(old, new, self.blocks[block], tolerance, relative)
 
     def prefetch_sources(
@@ -344,7 +357,10 @@ class KernelBuilder:
             self.root.lines.insert(0, f"scratch_start = worker * {size}")
         if self.mapping.reads_parameters:
             self.argument("parameters", "f32")
-        body = _fill(self.template, self.blocks)
+        template = self.template
+        for loop in self.loops.values():
+            template = loop.written(template, self.mapping)
+        body = filled(template, self.blocks)
         names = ", ".join(self._types)
         types = ", ".join(TYPES[kind] for kind in self._types.values())
         launcher = "launch_dynamic" if self.dynamic else "launch"
@@ -364,31 +380,3 @@ class KernelBuilder:
             self.name, source, tuple(self._types), self.mapping.scratch_floats, self.selects, self.items,
             tuple(sorted(self.mapping.made)),
         )  # fmt: skip
-
-
-def _blocks_of(template: str) -> dict[str, Block]:
-    """Return the blocks of a template.
-
-    The parent of a block is the last block before it that is not deeper and has not ended.
-    """
-    found: dict[str, Block] = {}
-    open_blocks: list[tuple[int, Block]] = []
-    for line in filter(str.strip, template.splitlines()):
-        indent = len(line) - len(line.lstrip())
-        open_blocks = [(depth, block) for depth, block in open_blocks if depth <= indent]
-        match = PLACEHOLDER.match(line)
-        if match:
-            block = found[match[2]] = Block(match[2], open_blocks[-1][1] if open_blocks else None)
-            open_blocks.append((indent, block))
-    return found
-
-
-def _fill(template: str, blocks: dict[str, Block]) -> str:
-    lines = []
-    for line in template.strip("\n").splitlines():
-        match = PLACEHOLDER.match(line)
-        if match is None:
-            lines.append(line)
-        elif blocks[match[2]].lines:
-            lines.append("\n".join(match[1] + text for text in blocks[match[2]].lines))
-    return "\n".join(lines)

@@ -20,8 +20,8 @@ from harness.lowering.cpu.flags import (
 from harness.lowering.cpu.locks import give_way, publish, published, try_lock, unlock
 from harness.lowering.cpu.parallel_for import launch, launch_dynamic
 from harness.lowering.cpu.rows import (
-    absolute, at, atomic_max, atomic_min, dot, exp, extract, floor, fma, insert, log, maximum, minimum, prefetch,
-    prefetch_row, reduce_all, reduce_any, reduce_max, reduce_min, reduce_sum, row_ops, sqrt, store, where,
+    absolute, at, atomic_max, atomic_min, dot, exp, extract, floor, fma, insert, log, maximum, minimum, not_unrolled,
+    prefetch, prefetch_row, reduce_all, reduce_any, reduce_max, reduce_min, reduce_sum, row_ops, sqrt, store, where,
 )
 from harness.lowering.cpu.small_matrix import matrix_ops
 

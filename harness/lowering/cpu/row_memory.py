@@ -212,6 +212,21 @@ def prefetch_row(typingctx: Any, array: NumbaType, start: NumbaType, elements: N
     return sig.return_type(array, types.unliteral(start), elements), codegen
 
 
+@intrinsic
+def not_unrolled(typingctx: Any) -> Typed:
+    """Keep LLVM from unrolling the loop that this is in; it adds no instruction.
+
+    LLVM unrolls loops over runs of unknown length eight times, with a loop for the rest before it. In a loop of few
+    iterations that costs a branch that is predicted badly. It does not unroll loops with calls that it cannot see into.
+    """
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        builder.asm(ir.FunctionType(ir.VoidType(), []), "", "", [], side_effect=True)
+        return context.get_dummy_value()
+
+    return types.none(), codegen
+
+
 def atomic_update(name: str, array: NumbaType, index: NumbaType, value: NumbaType) -> Typed:
     """Return the typing and code of an atomic "add", "min" or "max".
 

@@ -34,6 +34,7 @@ Functions of this module:
   iota() (0, 1, ...), empty_mask(), full_mask()
 - at(array, index) (a scalar), store(array, start, row)
 - prefetch(array, index), prefetch_write(array, index), prefetch_row(array, start, literal n)
+- not_unrolled(): in the body of a loop of few iterations, which LLVM then does not unroll
 - atomic_add, atomic_min, atomic_max (array, index, value): for a scalar the result is the old value, a row gives None;
   claim work with atomic_add on an int64 array
 - extract(row, i), insert(row, i, scalar) with 0 <= i < n (another i gives any value, never a fault)
@@ -81,6 +82,7 @@ from harness.lowering.cpu.row_memory import (
     atomic_max,
     atomic_min,
     make_load,
+    not_unrolled,
     prefetch,
     prefetch_row,
     prefetch_write,
@@ -118,6 +120,7 @@ __all__ = [
     "log",
     "maximum",
     "minimum",
+    "not_unrolled",
     "prefetch",
     "prefetch_row",
     "prefetch_write",
