@@ -142,9 +142,10 @@ def _pull(draft: PlanDraft, group: FoldGroup, prefetched: int) -> Kernel:
     """Build the kernel that gathers the messages of all in-edges into the accumulators, and clears sums of changes."""
     setting, name = draft.setting, draft.setting.tracking.name(group)
     signature = [("bounds", "i64"), ("in_offsets", "offsets"), ("in_neighbours", setting.ids)]
+    template = PULL.format(loop=every_vertex("v", OFFSETS + VERTEX))
     builder = KernelBuilder(
-        f"{name}_pull", setting.program, setting.layout, PULL.format(loop=every_vertex("v", OFFSETS + VERTEX)), signature,
-        feature_aware=setting.feature_aware, dynamic=True,
+        f"{name}_pull", setting.program, setting.layout, template, signature, feature_aware=setting.feature_aware,
+        dynamic=True,
     )  # fmt: skip
     builder.bind("src", "edge", "u")
     draft.bind_edges(builder, group.edge_stages, "csc")

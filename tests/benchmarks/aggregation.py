@@ -1,4 +1,4 @@
-"""Time one aggregation of SciPy and of Onyx on one thread, on several graphs: ``python -m tests.benchmarks.aggregation``.
+"""Time one aggregation of SciPy and of Onyx on one thread of a CPU: ``python -m tests.benchmarks.aggregation``.
 
 Supersteps of feature diffusion, each one product of a sparse matrix and k columns, in alternating runs. Graphs are
 *rmat*, *grid*, or files. The ratio is the median time of SciPy over that of Onyx; above 1, Onyx is faster.
