@@ -105,8 +105,8 @@ class _Maker:
             return self.values(run)
 
         whole = self.program, self.graph, self.features
-        bits = patterns(self.program, self.features)
-        worst = largest_distances(exact, (values(RoundedRun(*whole, bit=bit)) for bit in bits))
+        signed = patterns(self.program, self.features)
+        worst = largest_distances(exact, (values(RoundedRun(*whole, pattern=one)) for one in signed))
         apart = distances(exact, values(RoundedRun(*whole, apart=True)))
         found = {}
         for name in exact:

@@ -66,8 +66,8 @@ def residual(
         return {name: run.values(name) for name in state}
 
     exact = next_values(ReferenceRun(program, graph, features))
-    bits = patterns(program, features)
-    rounded = (next_values(RoundedRun(program, graph, features, lag=1.0, bit=bit)) for bit in bits)
+    signed = patterns(program, features)
+    rounded = (next_values(RoundedRun(program, graph, features, lag=1.0, pattern=one)) for one in signed)
     return at_rest(program, inputs, state, exact, responses(exact, rounded))
 
 

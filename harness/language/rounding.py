@@ -22,6 +22,12 @@ its sums.
 Errors and lags of factors act through differences between features. Where few features of a product are large, these
 may have the same random sign. Programs with products are therefore also run with the signs of every ``bit`` of the
 features' indices (:func:`patterns`): any two features have opposite signs in one of these runs.
+
+The errors of two sums at a vertex are independent of each other, since their terms are added in orders that differ or
+have other roundings. If they had one sign, they would cancel in a quotient, such as a mean; with opposite signs they
+cancel in a product. In the first run all sums over edges have one sign. Programs with several sums are also run with
+the signs of every bit of the sums' numbers: any two sums have opposite signs in one of these runs. With ``apart`` every
+sum has signs of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +35,7 @@ from __future__ import annotations
 import functools
 import zlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +62,20 @@ FACTOR_ROUNDINGS = 4  # of a factor of a product over edges
 LOGARITHM_ROUNDINGS = 2  # of its logarithm, relative to that logarithm
 WHOLE_GRAPH_ROUNDINGS = 32
 SYMMETRIC = ("solve_spd", "inverse")
+
+
+class Pattern(NamedTuple):
+    """The signs of the errors of a run.
+
+    ``feature``: the bit of a feature's index that gives the sign of the errors and of the lag of its factors (None:
+    random signs). ``sums``: the bit of the number of a sum over edges that gives its sign (None: all have the same).
+    """
+
+    feature: int | None = None
+    sums: int | None = None
+
+
+RANDOM = Pattern()
 
 
 def signs(key: str, values: Array) -> Array:
@@ -119,8 +139,7 @@ class RoundedRun(ReferenceRun):
     """A reference run with the errors of this module.
 
     ``lag``: the share of the program's tolerance by which sources may lag (None: the largest share that engines may
-    leave unsent). ``apart``: every vertex has its own random sign for its sums over in-edges. ``bit``: the
-    bit of a feature's index that gives the sign of the errors and of the lag of its factors (None: random signs).
+    leave unsent). ``apart``: every vertex has its own random sign for each of its sums over in-edges.
     """
 
     def __init__(
@@ -131,15 +150,13 @@ class RoundedRun(ReferenceRun):
         *,
         lag: float | None = None,
         apart: bool = False,
-        bit: int | None = None,
+        pattern: Pattern = RANDOM,
     ) -> None:
         super().__init__(program, graph, features)
         self._share = propagated_share(program) if lag is None else lag
-        self._bit = bit
-        self._factors = factors(program)
-        self._roundings = (np.asarray(graph.in_degrees, np.float64) - 1) / 2
-        if apart:
-            self._roundings *= np.random.default_rng(0).choice([-1.0, 1.0], graph.num_vertices)
+        self._pattern = pattern
+        self._factors, self._sums, self._apart = factors(program), edge_sums(program), apart
+        self._signed_roundings: dict[int, Array] = {}
         self._state = {prop.name for prop in program.properties.values() if prop.role == "state"}
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
@@ -181,24 +198,37 @@ class RoundedRun(ReferenceRun):
 
     def _factor_signs(self, name: str, values: Array) -> Array:
         """Return the signs of the errors of factors ``[1, ...]``: random ones, or a bit of the feature's index."""
-        if self._bit is None or values.ndim == 1:
+        bit = self._pattern.feature
+        if bit is None or values.ndim == 1:
             return signs(name, values)
         features = np.arange(values.shape[1]).reshape(1, -1, *(1 for _ in values.shape[2:]))
-        return np.where(features >> self._bit & 1, 1.0, -1.0)
+        return np.where(features >> bit & 1, 1.0, -1.0)
 
     def _received(self, stage: EdgeReduce, messages: Array, edges: slice) -> Array:
         vertices = self._destinations[edges]
         if stage.reducer == "sum":
-            roundings = self._roundings[vertices].reshape(-1, *(1 for _ in messages.shape[1:]))
-            return off(messages, roundings * UNIT, factor=signs(stage.name, messages))
+            number, bit = self._sums.index(stage.name), self._pattern.sums
+            turned = -1.0 if bit is not None and number >> bit & 1 else 1.0
+            roundings = self._roundings(number)[vertices].reshape(-1, *(1 for _ in messages.shape[1:]))
+            return off(messages, roundings * UNIT, factor=turned * signs(self._sums[0], messages))
         return self._factor(stage.name, messages, vertices) if stage.reducer == "prod" else messages
+
+    def _roundings(self, number: int = 0) -> Array:
+        """Return the roundings of the sum with this number, or of a product, at every vertex ``[V]``; negative where
+        they have the other sign."""
+        if number not in self._signed_roundings:
+            found = (np.asarray(self.graph.in_degrees, np.float64) - 1) / 2
+            if self._apart:
+                found *= np.random.default_rng(number).choice([-1.0, 1.0], len(found))
+            self._signed_roundings[number] = found
+        return self._signed_roundings[number]
 
     def _first_factor(self, name: str, vertices: slice) -> Array:
         return self._factor(name, super()._first_factor(name, vertices), vertices)
 
     def _factor(self, name: str, values: Array, vertices: slice | Array) -> Array:
         """Return factors of the products of ``vertices`` with the errors of logarithms and of their sums."""
-        roundings = self._roundings[vertices].reshape(-1, *(1 for _ in values.shape[1:]))
+        roundings = self._roundings()[vertices].reshape(-1, *(1 for _ in values.shape[1:]))
         logarithms = np.log(np.abs(values), where=values != 0, out=np.zeros(values.shape))
         error = FACTOR_ROUNDINGS + (roundings + LOGARITHM_ROUNDINGS) * np.abs(logarithms)
         return off(values, error * UNIT, factor=self._factor_signs(name, values))
@@ -211,10 +241,17 @@ class RoundedRun(ReferenceRun):
             self._value[stage.into] = off(value, roundings * UNIT * signs(stage.name, value))
 
 
-def patterns(program: Program, features: int) -> list[int | None]:
-    """Return the values of ``bit`` that the responses of a program are the largest of."""
+def edge_sums(program: Program) -> list[str]:
+    """Return the names of the sums over edges, whose numbers are their positions."""
+    return [stage.name for stage in program.stages if isinstance(stage, EdgeReduce) and stage.reducer == "sum"]
+
+
+def patterns(program: Program, features: int) -> list[Pattern]:
+    """Return the patterns of signs that the responses of a program are the largest of."""
     products = any(isinstance(stage, EdgeReduce) and stage.reducer == "prod" for stage in program.stages)
-    return [None, *range((features - 1).bit_length() if products else 0)]
+    of_features = range((features - 1).bit_length() if products else 0)
+    of_sums = range(max(0, len(edge_sums(program)) - 1).bit_length())
+    return [RANDOM, *(Pattern(feature=bit) for bit in of_features), *(Pattern(sums=bit) for bit in of_sums)]
 
 
 def off(values: Array, error: Array, magnitude: Array | None = None, factor: Array | None = None) -> Array:

@@ -343,8 +343,8 @@ class Sample:
             return {name: self._at_sample(name, run.values(name)) for name in names}
 
         exact = values(_PartRun(self.part, self.graph, features))
-        bits = patterns(self.part, features)
-        rounded = (values(_RoundedPartRun(self.part, self.graph, features, lag=1.0, bit=bit)) for bit in bits)
+        signed = patterns(self.part, features)
+        rounded = (values(_RoundedPartRun(self.part, self.graph, features, lag=1.0, pattern=one)) for one in signed)
         return exact, responses(exact, rounded)
 
     def _at_sample(self, name: str, values: NDArray[np.generic]) -> Array:
