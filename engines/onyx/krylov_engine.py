@@ -119,7 +119,7 @@ class KrylovCpuEngine(CpuEngine):
         reason = refusal(program, self.schedule)
         if reason:
             return No(reason)
-        schedule = replace(self.schedule, change_driven=False)
+        schedule = replace(self.schedule, change_driven=False, solver=None)  # of the matrix's kernels
         plan = cpu_plan.plan(program, schedule, graph, features, device, self.runs, DEFAULT)
         if isinstance(plan, No):
             return plan
@@ -214,7 +214,7 @@ class KrylovCpuEngine(CpuEngine):
 
     def resolved_options(self) -> Mapping[str, Any]:
         """Return the options, the solver that ran, and what its first run after :meth:`prepare` did."""
-        options = dict(super().resolved_options())
+        options = {**super().resolved_options(), "dense_share": None}
         if self._first is None:
             return {**options, "solver": self.schedule.solver}
         done = self._first

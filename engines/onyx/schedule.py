@@ -13,6 +13,7 @@ WITH_SOLVER = {
     "change_driven": "the vectors of a solver change everywhere; leave it unset",
     "panel": "a run solves the systems of all features together; omit one of them",
     "share_by": "its supersteps visit all edges; leave it unset",
+    "dense_share": "its supersteps visit all edges; leave it unset",
 }
 
 
@@ -186,7 +187,7 @@ class OnyxSchedule(EdgeOptions):
         if self.solver is not None and self.direction == "adaptive":
             raise ScheduleError("direction=adaptive has no meaning with a solver; give push or pull, or leave it unset")
         for name in WITH_SOLVER if self.solver is not None else ():
-            if getattr(self, name):
+            if not (getattr(self, name) is None or getattr(self, name) is False):
                 raise ScheduleError(f"schedule option {name} has no meaning with a solver; {WITH_SOLVER[name]}")
         if self.solved is not None:
             raise ScheduleError("schedule option solved is set by solver and order; leave it unset")

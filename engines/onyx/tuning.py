@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
     from harness.api import Device, Graph, Inputs, Program
 
-_FIGURES = "onyx-plans-3"  # the number changes with the plans and with the way of timing them
+_FIGURES = "onyx-plans-4"  # the number changes with the plans and with the way of timing them
 _BUDGET_S = 10.0
 _TRIAL_S, _MOST_TRIALS = 0.1, 5  # a plan runs until it has taken this long; its shortest run counts
+_DIRECTIONS = ("pull", "push", "adaptive")
+_OF_ADAPTIVE = ("share_by", "bottom_up")  # options that only supersteps that choose their direction have
 _SHARE = 0.1  # of the seconds for all plans, for the supersteps of one run
 
 Problem = tuple["Program", "Graph", int, "Device"]
@@ -39,12 +41,11 @@ Start = tuple["Inputs", "Mapping[str, NDArray[np.generic]] | None"]
 def plans(schedule: OnyxSchedule, kind: str) -> dict[str, OnyxSchedule]:
     """Return the schedules to try on a kind of device, by the options in which they differ.
 
-    Options that are given stay as they are. Plans that no program has are left out: on a GPU supersteps choose their
-    direction only in plans that follow changes.
+    Options that are given stay as they are, but those of *adaptive* are left out of plans of another direction. Plans
+    that no program has are left out: supersteps choose their direction only in plans that follow changes.
     """
-    directions = ("pull", "push", "adaptive") if kind == "cuda" else ("pull", "push")
     open_: dict[str, tuple[Any, ...]] = {
-        "direction": directions if schedule.direction is None else (schedule.direction,),
+        "direction": _DIRECTIONS if schedule.direction is None else (schedule.direction,),
         "change_driven": (True, False) if schedule.change_driven is None else (schedule.change_driven,),
     }
     if kind == "cuda":
@@ -56,8 +57,11 @@ def plans(schedule: OnyxSchedule, kind: str) -> dict[str, OnyxSchedule]:
     found = {}
     for values in itertools.product(*open_.values()):
         options: dict[str, Any] = dict(zip(open_, values, strict=True))
-        if options["direction"] == "adaptive" and not options["change_driven"] and schedule.direction is None:
+        adaptive = options["direction"] == "adaptive"
+        if adaptive and not options["change_driven"] and schedule.direction is None:
             continue
+        if not adaptive and schedule.direction is None:
+            options |= dict.fromkeys(_OF_ADAPTIVE)
         name = " ".join(f"{one}={str(options[one]).lower()}" for one in varied)
         found[name or "the only plan"] = replace(schedule, tune=None, tune_s=None, **options)
     return found

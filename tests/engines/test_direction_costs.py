@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -139,6 +140,29 @@ def test_a_cpu_is_measured_once_and_only_for_an_estimate(measured):
     explained = engines[0].explain()
     assert "(estimated); otherwise pushes" in explained
     assert "the direction changes at" in explained
+
+
+@pytest.mark.parametrize("options", [{"direction": "adaptive"}, {"share_by": "estimated"}])
+def test_a_cpu_is_measured_while_no_other_cell_runs(measured, options):
+    held = []
+
+    class Locked(Phases):
+        @contextmanager
+        def alone(self, name):
+            held.append(name)
+            yield
+            assert len(measured) == len(held)
+
+    graph, device = problem("components", "grid", 1)[0], Device(threads=1)
+    engine = OnyxCpuEngine(OnyxSchedule(**options))
+    before = engine.supports(program("components"), graph, 1, device)
+    assert not measured, "supports() is called while other cells run"
+    engine.prepare(program("components"), graph, 1, device, Locked())
+    assert (held, len(measured)) == (["probe"], 1)
+    assert engine.resolved_options()["share_by"] == "estimated"
+    assert before.bytes_needed >= engine.supports(program("components"), graph, 1, device).bytes_needed
+    OnyxCpuEngine(OnyxSchedule(**options)).prepare(program("components"), graph, 1, device, Locked())
+    assert held == ["probe"]
 
 
 @pytest.mark.full

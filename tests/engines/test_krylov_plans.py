@@ -282,6 +282,8 @@ def test_a_gpu_is_refused():
         ({"solver": "cg", "tune": True}, "tune has no meaning with a solver"),
         ({"solver": "cg", "change_driven": True}, "change_driven has no meaning with a solver"),
         ({"solver": "cg", "panel": 4}, "panel has no meaning with a solver"),
+        ({"solver": "cg", "dense_share": 0.0}, "dense_share has no meaning with a solver"),
+        ({"solver": "auto", "dense_share": 0.5}, "dense_share has no meaning with a solver"),
         ({"solved": (("products", 1),)}, "solved is set by solver"),
     ],
 )

@@ -17,6 +17,7 @@ from tests.engines.problems import new_engine, outputs_of, problem, program
 
 CPU = Device(threads=1)
 PULL, PUSH = "direction=pull change_driven=true", "direction=push change_driven=true"
+ADAPTIVE = "direction=adaptive change_driven=true"
 PULL_ALL, PUSH_ALL = "direction=pull change_driven=false", "direction=push change_driven=false"
 
 
@@ -27,7 +28,7 @@ class Clock:
 class Timed:
     """An engine of five supersteps, each of which takes ``SECONDS`` of its plan."""
 
-    SECONDS: ClassVar = {PULL: 4.0, PULL_ALL: 2.0, PUSH: 3.0, PUSH_ALL: 5.0}
+    SECONDS: ClassVar = {PULL: 4.0, PULL_ALL: 2.0, PUSH: 3.0, PUSH_ALL: 5.0, ADAPTIVE: 6.0}
     events: ClassVar[list]
     states: ClassVar[list]
 
@@ -90,7 +91,8 @@ def tuned(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "options", "names"),
     [
-        ("cpu", {}, [PULL, PULL_ALL, PUSH, PUSH_ALL]),
+        ("cpu", {}, [PULL, PULL_ALL, PUSH, PUSH_ALL, ADAPTIVE]),
+        ("cpu", {"direction": "adaptive", "change_driven": True}, ["the only plan"]),
         ("cpu", {"direction": "push"}, ["change_driven=true", "change_driven=false"]),
         ("cpu", {"direction": "push", "change_driven": False}, ["the only plan"]),
         ("cuda", {"direction": "pull", "change_driven": False, "persistent": True}, ["balance=edge", "balance=warp"]),
@@ -112,6 +114,16 @@ def test_every_plan_of_a_gpu_is_tried():
     assert all(one.change_driven for one in found.values() if one.direction == "adaptive")
 
 
+@pytest.mark.parametrize("options", [{"share_by": "estimated"}, {"bottom_up": True}])
+def test_options_of_adaptive_do_not_keep_other_plans_out(options):
+    ((name, value),) = options.items()
+    found = plans(OnyxSchedule(tune=True, **options), "cuda").values()
+    assert len(found) == 20
+    assert all(getattr(one, name) == (value if one.direction == "adaptive" else None) for one in found)
+    given = plans(OnyxSchedule(tune=True, direction="push", **options), "cuda").values()
+    assert all(getattr(one, name) == value for one in given), "refused by the plan, with the reason"
+
+
 def test_the_fastest_plan_runs_from_the_start(tuned):
     engine = tuned(reset=False)
     assert "the first reset times plans" in engine.explain()
@@ -121,14 +133,14 @@ def test_the_fastest_plan_runs_from_the_start(tuned):
     assert engine.run(9).settled
     assert engine.resolved_options() == {
         "direction": PULL_ALL, "tune": True, "tune_s": 1e6,
-        "tried": [(PULL_ALL, 10.0), (PUSH, 15.0), (PULL, 20.0), (PUSH_ALL, 25.0)],
+        "tried": [(PULL_ALL, 10.0), (PUSH, 15.0), (PULL, 20.0), (PUSH_ALL, 25.0), (ADAPTIVE, 30.0)],
     }  # fmt: skip
     explained = engine.explain().splitlines()
     assert explained[1] == f"plan {PULL_ALL}: 1e+04 ms"
     assert explained[-1] == f"the plan {PULL_ALL}"
     engine.close()
     opened = [name for event, name in Timed.events if event == "prepare"]
-    assert opened == [PULL, PULL_ALL, PUSH, PUSH_ALL, PULL_ALL]
+    assert opened == [PULL, PULL_ALL, PUSH, PUSH_ALL, ADAPTIVE, PULL_ALL]
     assert [name for event, name in Timed.events if event == "close"] == opened, "one plan at a time is in memory"
 
 
@@ -156,10 +168,10 @@ def test_plans_that_fail_are_left_out_this_time(tuned, monkeypatch, failing):
         changed.setattr(Timed, "SECONDS", {**Timed.SECONDS, failing: None})
         engine = tuned()
         assert [name for name, _ in engine.resolved_options()["tried"]] == [
-            name for name in (PULL_ALL, PUSH, PULL, PUSH_ALL) if name != failing
+            name for name in (PULL_ALL, PUSH, PULL, PUSH_ALL, ADAPTIVE) if name != failing
         ]
         assert f"plan {failing} failed: no room" in engine.explain()
-    assert len(tuned().resolved_options()["tried"]) == 4
+    assert len(tuned().resolved_options()["tried"]) == 5
 
 
 def test_an_engine_of_which_every_plan_fails_fails(tuned, monkeypatch):
@@ -170,7 +182,7 @@ def test_an_engine_of_which_every_plan_fails_fails(tuned, monkeypatch):
 
 def test_no_further_plan_is_tried_after_the_budget_and_the_next_engine_tries_again(tuned):
     assert [name for name, _ in tuned(tune_s=1.0).resolved_options()["tried"]] == [PULL]
-    assert len(tuned().resolved_options()["tried"]) == 4
+    assert len(tuned().resolved_options()["tried"]) == 5
 
 
 def test_plans_start_as_the_run_does(tuned):
@@ -246,4 +258,4 @@ def test_a_plan_is_timed_until_a_tenth_of_a_second_is_taken_and_five_times_at_mo
     resets = Counter(name for event, name in Timed.events if event == "reset")
     found = {name: count - 1 for name, count in resets.items()}  # one run warms up
     # the first plan also counts the supersteps, and is the one that runs
-    assert found == {PULL: trials + 2, PULL_ALL: trials, PUSH: trials, PUSH_ALL: trials}
+    assert found == {PULL: trials + 2, **dict.fromkeys([PULL_ALL, PUSH, PUSH_ALL, ADAPTIVE], trials)}
