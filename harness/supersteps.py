@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Direction = Literal["push", "pull", "dense", "untracked"]
 By = Literal["given", "fitted", "estimated"]
@@ -34,17 +34,34 @@ class Choice:
         return self.edges, self.reason, self.share, self.by, self.push_s, self.pull_s
 
 
+class Noted(NamedTuple):
+    """A choice that is written out when it is first read, after the run: estimates take longer than short supersteps.
+
+    ``edges``, ``reason``: of the :class:`Choice`, which ``made`` returns for them.
+    """
+
+    edges: int
+    reason: Reason
+    made: Callable[[int, Reason], Choice]
+
+
 @dataclass(frozen=True)
 class Superstep:
     """One superstep: sources active before it, edges whose message was evaluated or tested, and its direction.
 
-    ``choice``: why the direction was chosen; None if it was not.
+    ``noted``: why the direction was chosen; None if it was not.
     """
 
     active: int
     edges: int
     direction: Direction
-    choice: Choice | None = field(default=None, compare=False)
+    noted: Choice | Noted | None = field(default=None, compare=False)
+
+    @property
+    def choice(self) -> Choice | None:
+        """Why the direction was chosen; None if it was not."""
+        noted = self.noted
+        return noted.made(noted.edges, noted.reason) if isinstance(noted, Noted) else noted
 
 
 def choices_of(supersteps: Sequence[Superstep]) -> list[list[Any]]:

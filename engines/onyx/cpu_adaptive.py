@@ -25,7 +25,7 @@ from harness.api.cpu import (
     count_kernel,
     every_vertex,
 )
-from harness.api.directions import Reason
+from harness.api.directions import Noted, Reason
 
 PULL = """
     @part
@@ -69,9 +69,8 @@ class AdaptiveScatter(ChangeScatter):
         run, visited = self.run, self.run.edges
         super().changes()
         edges = (run.edges - visited) // len(self.plan.accumulators) if self.sent is None else self.sent
-        made = self.choice.made(edges, self.reason)
-        if run.choice is None or made.edges > run.choice.edges:  # of several groups, the one with the most edges
-            run.choice = made
+        if run.choice is None or edges > run.choice.edges:  # of several groups, the one with the most edges
+            run.choice = Noted(edges, self.reason, self.choice.made)
 
     def rebuilds(self) -> bool:
         """Return whether this superstep rebuilds: it is due, or the sources that moved have many edges.

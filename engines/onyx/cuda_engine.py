@@ -13,7 +13,7 @@ from engines.onyx.cuda_probe import cuda_figures
 from engines.onyx.direction_choice import DirectionChoice, estimates, meaningless
 from engines.onyx.direction_costs import FIGURES
 from engines.onyx.policy import DEFAULT
-from harness.api import DeviceFacts, EngineFailure, No, Yes, cuda_unavailable
+from harness.api import DeviceFacts, EngineFailure, No, Superstep, Yes, cuda_unavailable
 from harness.api.cuda import CUDA, CudaEngine, PersistentExecutor
 from harness.api.figures import device_name, figures_of, known_figures
 
@@ -96,10 +96,14 @@ class OnyxCudaEngine(CudaEngine):
         statistics = super().run(max_supersteps)
         if choice is not None and statistics.supersteps:
             sent, sides, rebuild = self.executor.sent_edges, len(self.planned.sides), self.schedule.rebuild
+            counted = enumerate(zip(statistics.supersteps, sent.tolist(), strict=True), first)
             statistics.supersteps = [
-                replace(step, choice=choice.noted(step, int(edges), number // sides, sides, rebuild))
-                for number, (step, edges) in enumerate(zip(statistics.supersteps, sent, strict=True), first)
-            ]
+                Superstep(
+                    step.active, step.edges, step.direction,
+                    choice.noted(step, edges, number // sides, sides, rebuild),
+                )
+                for number, (step, edges) in counted
+            ]  # fmt: skip
         return statistics
 
     # descriptions -----------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from engines.onyx.direction_costs import Costs
-from harness.api.directions import By, Choice, Reason
+from harness.api.directions import By, Choice, Noted, Reason
 
 if TYPE_CHECKING:
     from engines.onyx.schedule import OnyxSchedule
@@ -54,20 +54,23 @@ class DirectionChoice:
         push = self.costs.push(min(1.0, edges / max(1, self.edges)))
         return Choice(edges, reason, self.share, self.by, push, self.costs.pull)
 
-    def noted(self, step: Superstep, sent: int, turn: int, sides: int, rebuild: int) -> Choice:
-        """Return the choice of a superstep of a GPU, which counts the edges ``sent`` of the sources that had moved.
+    def noted(self, step: Superstep, sent: int, turn: int, sides: int, rebuild: int) -> Noted:
+        """Note the choice of a superstep of a GPU, which counts the edges ``sent`` of the sources that had moved.
 
         More than all: all sources were active, or changes were not tracked. ``turn``: the number of the superstep, of
         its side. ``rebuild``: turns between rebuilds of sums.
         """
-        edges = min(sent, self.edges)
+        edges, reason = min(sent, self.edges), self._reason(step, sent, turn, sides, rebuild)
+        return Noted(edges, reason, self.made)
+
+    def _reason(self, step: Superstep, sent: int, turn: int, sides: int, rebuild: int) -> Reason:
         if step.direction == "push":
-            return self.made(edges, "few")
+            return "few"
         if turn == 0 and sent > self.edges:
-            return self.made(edges, "start")
-        if edges >= max(1, int(self.share * self.edges / sides)):
-            return self.made(edges, "many")
-        return self.made(edges, "rebuild" if rebuild and turn % rebuild == 0 else "confirm")
+            return "start"
+        if sent >= max(1, int(self.share * self.edges / sides)):
+            return "many"
+        return "rebuild" if rebuild and turn % rebuild == 0 else "confirm"
 
     @property
     def lines(self) -> list[str]:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from harness.language.message_bounds import message_bound
-from harness.supersteps import By, Choice, Reason
+from harness.supersteps import By, Choice, Noted, Reason
 
-__all__ = ["By", "Choice", "Reason", "message_bound"]
+__all__ = ["By", "Choice", "Noted", "Reason", "message_bound"]

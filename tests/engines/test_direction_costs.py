@@ -165,6 +165,20 @@ def test_a_cpu_is_measured_while_no_other_cell_runs(measured, options):
     assert held == ["probe"]
 
 
+def test_a_run_only_notes_its_choices(measured, monkeypatch):
+    graph, inputs = problem("components", "grid", 1)
+    engine = OnyxCpuEngine(OnyxSchedule(direction="adaptive"))
+    engine.prepare(program("components"), graph, 1, Device(threads=1), Phases())
+    engine.reset(inputs)
+    estimated = []
+    push = Costs.push
+    monkeypatch.setattr(Costs, "push", lambda costs, share: estimated.append(share) or push(costs, share))
+    steps = engine.run(100).supersteps
+    assert not estimated, "estimates would be part of the time of the run"
+    assert all(step.choice.push_s > 0 for step in steps)
+    assert len(estimated) == len(steps)
+
+
 @pytest.mark.full
 def test_the_probe_of_a_cpu_measures_positive_figures():
     found = cpu_probe.cpu_figures(1 << 20)

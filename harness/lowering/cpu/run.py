@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.contract import Choice, Direction
+from harness.contract import Direction
 from harness.facts import GraphFacts
 from harness.language import Inputs
 from harness.language.program import IDENTITY, Reducer
@@ -22,6 +22,7 @@ from harness.lowering.cpu.policy import CpuPolicy
 from harness.lowering.cpu.tables import SideParts
 from harness.lowering.graph_store import GraphStore
 from harness.lowering.kept_accumulators import KeptAccumulators
+from harness.supersteps import Noted
 
 Step = Callable[[], None]
 T = TypeVar("T")
@@ -68,7 +69,7 @@ class Run:
         self.superstep_index = self.active = self.edges = self.moved = 0
         self.taken: Direction = rules.direction
         self.settled = self.confirming = self.rebuilt = self.narrowed = self.counts_movement = False
-        self.choice: Choice | None = None
+        self.choice: Noted | None = None
         self._own: dict[type, Any] = {}
 
     @property
