@@ -24,9 +24,10 @@ from harness.language.program import EdgeReduce
 from harness.lowering.buffers import Holds
 from harness.lowering.cpu.batches import flagged_batches
 from harness.lowering.cpu.flags import every_vertex
-from harness.lowering.cpu.kernels import RUN, KernelBuilder
+from harness.lowering.cpu.kernels import KernelBuilder
 from harness.lowering.cpu.partition import owner_bounds
 from harness.lowering.cpu.plan import PlanDraft
+from harness.lowering.cpu.reduction_loops import RUN
 from harness.lowering.cpu.tables import INT64
 from harness.lowering.graph_store import Array, Table
 

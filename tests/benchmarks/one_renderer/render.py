@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from harness.language.analysis import FoldGroup
 from harness.language.program import EdgeReduce, reads
-from harness.lowering.cpu.kernels import RUN
+from harness.lowering.cpu.reduction_loops import RUN
 from harness.lowering.cpu.setting import CpuSetting
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.conditions import NEVER
