@@ -123,7 +123,7 @@ class Streamer:
         return self._next(*wanted)
 
     def prefetch(self, names: Sequence[str], edges: Sequence[Bounds]) -> None:
-        """Queue the copies of some windows of arrays, which :meth:`bring` will be called for in this order."""
+        """Queue the copies of some windows of arrays, unless some are copied ahead; :meth:`bring` takes them in order."""
         if not self._ahead:
             self._ahead.extend(((tuple(names), *one), self._next(tuple(names), *one)) for one in edges)
 
@@ -228,10 +228,14 @@ class WindowedCall:
         self.ends = cupy.asarray(np.array([first, *(high for _, high in found)], np.uint32))
         self._made: dict[tuple[int, int], tuple[Call, list[Call]]] = {}
 
+    @property
+    def swept(self) -> bool:
+        """Return whether the kernel needed all windows when it was last called."""
+        return self.streamer.swept.get(self.kernel.name, False)
+
     def prefetch(self) -> None:
-        """Queue the copies of the first windows, if all were needed when the kernel was last called."""
-        if self.streamer.swept.get(self.kernel.name):
-            self.streamer.prefetch(self.names, self.edges[: self.streamer.most_ahead])
+        """Queue the copies of the first windows, unless windows have been copied ahead."""
+        self.streamer.prefetch(self.names, self.edges[: self.streamer.most_ahead])
 
     def start(self) -> None:
         """Find the windows that the kernel needs, and run it for each; wait for the stream before."""
@@ -298,10 +302,11 @@ class Streamed:
 
     def launch(self) -> None:
         """Queue all calls in order on the current stream; wait for it before calls that read edges."""
-        coming = list(reversed(self.windowed))
+        coming = list(self.windowed)
         for call in self.calls:
-            if coming:
-                coming[-1].prefetch()  # does nothing if it has been done
-            if coming and call is coming[-1]:
-                coming.pop()
+            swept = next((one for one in coming if one.swept), None)
+            if swept:
+                swept.prefetch()
+            if coming and call is coming[0]:
+                coming.pop(0)
             call.start()
