@@ -119,17 +119,20 @@ class Streamer:
         self.needed += (last - first) * sum(self.rows[name] for name in names)
         if self._ahead and self._ahead[0][0] == wanted:
             return self._ahead.popleft()[1]
-        self._ahead.clear()
+        if self._ahead and self._ahead[0][0][0] == wanted[0]:
+            self._ahead.clear()  # other windows of these arrays are needed
         return self._next(*wanted)
 
     def prefetch(self, names: Sequence[str], edges: Sequence[Bounds]) -> None:
-        """Queue the copies of some windows of arrays, unless some are copied ahead; :meth:`bring` takes them in order."""
+        """Queue the copies of some windows of arrays, unless some are ahead; :meth:`bring` takes them in order."""
         if not self._ahead:
             self._ahead.extend(((tuple(names), *one), self._next(tuple(names), *one)) for one in edges)
 
     def _next(self, names: Sequence[str], first: int, last: int) -> int:
         number = self.turn % len(self.slots)
         self.turn += 1
+        for one in [one for one in self._ahead if one[1] == number]:
+            self._ahead.remove(one)  # it is overwritten
         self.fill(number, names, first, last)
         return number
 
