@@ -28,7 +28,7 @@ from tests.engines.programs import traced
 HOOKED = OnyxSchedule(hooking=True)
 
 
-def flood(reducer, other=None):
+def flood(reducer, other=None, at_most=1_000_000):
     """Return a program that passes the least or the largest of k values on; ``other`` changes its vertex step."""
     better = {"min": minimum, "max": maximum}[reducer]
 
@@ -44,7 +44,7 @@ def flood(reducer, other=None):
         def take(v):
             return {"x": better(v.x, v.best) if other is None else other(v)}
 
-        p.until_settled(at_most=1000)
+        p.until_settled(at_most=at_most)
         p.output("x", bound=0.0)
 
     return traced(build, "flood")
@@ -177,7 +177,7 @@ def test_a_step_that_does_more_is_no_flood():
 def test_a_program_that_may_end_before_its_fixed_point_is_refused():
     path = np.arange(1001)
     graph = Graph.from_edges(path, path + 1, num_vertices=1002, name="path").with_reverse_edges()
-    answer = OnyxEngine(HOOKED).supports(flood("min"), graph, 1, Device())
+    answer = OnyxEngine(HOOKED).supports(flood("min", at_most=1000), graph, 1, Device())
     assert answer == No("hooking gives the fixed point, and flood may end before it, after 1000 supersteps")
 
 
@@ -189,7 +189,7 @@ def test_flattening_writes_only_the_vertices_of_its_range():
 
 def test_edges_without_a_reverse_edge_are_refused():
     graph = Graph.from_edges([0, 1], [1, 2], num_vertices=3, name="path")
-    answer = OnyxEngine(HOOKED).supports(flood("min"), graph, 1, Device())
+    answer = OnyxEngine(HOOKED).supports(flood("min", at_most=1000), graph, 1, Device())
     assert answer == No("hooking finds components of graphs in which every edge has a reverse edge")
 
 
