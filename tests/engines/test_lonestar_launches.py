@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from engines.lonestar import cuda_executor
-from engines.lonestar.cuda_executor import MOST_PASSES, LonestarExecutor
+from engines.lonestar.cuda_executor import MOST_PASSES, LonestarExecutor, kernels_of
 from engines.lonestar.schedule import LonestarSchedule
 from harness.contract import EngineFailure
 from harness.facts import GraphFacts
@@ -48,7 +47,8 @@ class Recorded(LonestarExecutor):
         self.arrays = {name: Array(0, 0, 0, 7) for name in names}
         self.arrays["list_0"] = self.arrays["first_list"] = np.zeros(600)
         self.arrays["sizes"] = SizesOfPasses(left)
-        self.passes, self.checks_locks, self.launches = {}, False, []
+        self.passes, self.checks_locks, self.launches, self._ranges = {}, False, [], {}
+        self.arrays["sizes"].launches = self.launches
 
     def _resident(self, kernel):
         return RESIDENT
@@ -61,28 +61,33 @@ class Recorded(LonestarExecutor):
 
 
 class SizesOfPasses(Array):
-    """The counts of edges that are left; the fourth is the number of passes that have run."""
+    """The counts of edges that are left; the fourth is the number of passes that have run, up to 7 in a launch."""
 
     def __init__(self, left):
-        super().__init__(0, 0, 0, 7)
-        self.left = list(left)
+        super().__init__(0, 0, 0, 0)
+        self.left, self.launches = list(left), []
 
     def next(self):
         return self.left.pop(0)
 
+    def get(self):
+        _, first, last, *_ = self.launches[-1]
+        self.values[:] = [self.next()] * 3 + [self.values[3] + min(7, last - first)]
+        return self.values.copy()
+
     def __setitem__(self, index, value):
-        self.values[index] = value
+        self.values[index], self.written = value, (index, value)
 
 
 def test_a_wavefront_is_launched_until_no_block_is_left():
     run = Recorded("wavefront", [9, 2, 0], blocks=3)
-    run._wave("step", ["wave"])
+    run._wave("step", {"all": "wave"})
     assert run.launches == [("wave", 0, 3, 3, False)] * 3
     assert run.passes == {"step": 3}
     assert run.arrays["done_blocks"].filled == [False]
     assert run.arrays["sizes"].filled == [0, 0, 0]
     many = Recorded("wavefront", [0], blocks=40)
-    many._wave("step", ["wave"])
+    many._wave("step", {"all": "wave"})
     assert many.launches == [("wave", 0, 40, RESIDENT, False)]
 
 
@@ -91,16 +96,16 @@ def test_a_pass_over_blocks_leaves_fewer_than_before(left, fails):
     """All 2 x 3 x 3 blocks may be left by the first pass, of which at least one ran afterwards."""
     run = Recorded("wavefront", left, blocks=3)
     if not fails:
-        run._wave("step", ["wave"])
+        run._wave("step", {"all": "wave"})
         return
     with pytest.raises(EngineFailure, match="a pass of step ran none of"):
-        run._wave("step", ["wave"])
+        run._wave("step", {"all": "wave"})
 
 
 @pytest.mark.parametrize(("workers", "wanted"), [(3, (3, 0, 3)), (4, (4, 0, 4)), (1000, (40, 0, 5)), (None, (1, 0, 1))])
 def test_workers_of_hogwild_are_lane_groups_of_resident_blocks(workers, wanted):
     run = Recorded("hogwild", workers=workers)
-    run._lossy("step", ["lossy"])
+    run._lossy("step", {"all": "lossy"})
     assert run.launches == [("lossy", *wanted, False)]
     assert run.passes == {"step": 1}
 
@@ -109,23 +114,23 @@ SHORT = 4 * RESIDENT * OF_BLOCK  # edges up to which passes share a launch
 
 
 @pytest.mark.parametrize(
-    ("barrier", "left", "wanted"),
+    ("barrier", "left", "wanted", "passes"),
     [
-        (None, [SHORT, 3, 0], [(0, MOST_PASSES, RESIDENT, True), (MOST_PASSES, 2 * MOST_PASSES, 1, False)]),
-        (None, [SHORT + 1, 0], [(0, 1, 20, False)]),
-        (None, [17, 0], [(0, MOST_PASSES, 3, True)]),
-        ("launch", [SHORT, 8, 0], [(0, 1, 20, False), (1, 2, 1, False)]),
-        ("grid", [SHORT + 1, 0], [(0, MOST_PASSES, RESIDENT, True)]),
-        ("grid", [8, 0], [(0, MOST_PASSES, 1, False)]),
-        (None, [0], []),
+        (None, [SHORT, 3, 0], [(0, MOST_PASSES, RESIDENT, True), (7, 7 + MOST_PASSES, 1, False)], 14),
+        (None, [SHORT + 1, 0], [(0, 1, 20, False)], 1),
+        (None, [17, 0], [(0, MOST_PASSES, 3, True)], 7),
+        ("launch", [SHORT, 8, 0], [(0, 1, 20, False), (1, 2, 1, False)], 2),
+        ("grid", [SHORT + 1, 0], [(0, MOST_PASSES, RESIDENT, True)], 7),
+        ("grid", [8, 0], [(0, MOST_PASSES, 1, False)], 7),
+        (None, [0], [], 0),
     ],
 )
-def test_short_lists_share_a_launch_and_a_barrier_of_the_grid(barrier, left, wanted):
+def test_short_lists_share_a_launch_and_a_barrier_of_the_grid(barrier, left, wanted, passes):
     run = Recorded("el", left, barrier=barrier)
     run.passes["step"] = 2
-    run._edge_passes("step", "edges")
+    run._edge_passes("step", {"edges": "edges"})
     assert run.launches == [("edges", *one) for one in wanted]
-    assert run.passes == {"step": 2 + 7}
+    assert run.passes == {"step": 2 + passes}
     assert not run.arrays["sizes"].left
 
 
@@ -167,19 +172,19 @@ def test_passes_over_columns():
         ("nl", [9, 0], [("edges", 60, 90, 4, False)] * 2, 2),
         (
             "hybrid", [9, 0],
-            [("nodes", 60, 90, 4, False), ("listed", 0, 500, 20, False), ("edges", 0, MOST_PASSES, 2, True)], 1 + 7,
+            [("nodes", 60, 90, 4, False), ("remaining", 0, 500, 20, False), ("edges", 0, MOST_PASSES, 2, True)], 1 + 7,
         ),
     ],
 )  # fmt: skip
 def test_the_kernels_of_locked_orders(order, left, launches, passes):
     run = Recorded(order, left)
-    kernels = {"hybrid": ["nodes", "listed", "edges"]}.get(order, ["edges"])
-    run._locked("step", kernels)
+    kernels = {"hybrid": ("nodes", "remaining", "edges")}.get(order, ("edges",))
+    run._locked("step", {name: name for name in kernels} | {"all": "edges"})
     assert run.launches == launches
     assert run.passes == {"step": passes}
     assert run.arrays["done"].filled == ([] if order == "el" else [False])
     if order == "el":
-        assert run.arrays["sizes"].values[0] == 500
+        assert run.arrays["sizes"].written == (0, 500)
 
 
 def test_locks_that_are_held_are_found_if_they_are_checked():
@@ -200,12 +205,24 @@ def test_batches_of_many_units_have_launches_of_their_own(monkeypatch):
     bounds = np.cumsum([0, 400, 3, 3, 90, 70])
     run = Recorded("agm_e")
     run.store.table = lambda table: SimpleNamespace(batches=SimpleNamespace(batches=bounds))
-    run._batches("step", ["batch"])
+    run._batches("step", {"all": "batch"})
     assert run.launches == [("batch", 0, 1, 20, False), ("batch", 1, 3, 1, False), ("batch", 3, 4, 12, False),
                             ("batch", 4, 5, 9, False)]  # fmt: skip
     assert run.passes == {"step": 5}
     together = Recorded("agm_e", barrier="grid")
     together.store.table = run.store.table
-    together._batches("step", ["batch"])
+    together._batches("step", {"all": "batch"})
     assert together.launches == [("batch", 0, 5, RESIDENT, True)]
-    assert cuda_executor.KERNELS == {"hybrid": 3, "owner": 3}
+
+
+@pytest.mark.parametrize(
+    ("order", "hand_over", "kernels"),
+    [
+        ("el", False, ("edges",)),
+        ("hybrid", True, ("nodes", "remaining", "edges", "owned")),
+        ("owner", False, ("nodes", "remaining", "edges")),
+        ("agm_e", False, ("all",)),
+    ],
+)
+def test_kernels_of_an_order(order, hand_over, kernels):
+    assert kernels_of(LonestarSchedule(order=order, hand_over=hand_over)) == kernels
