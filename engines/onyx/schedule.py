@@ -119,34 +119,38 @@ class OnyxSchedule(EdgeOptions):
     supersteps. The record has the counts of the first run after the preparation as ``solved``, which cannot be set.
     """
 
-    feature_aware: bool = option(True, "one vector value a row (FA), or scalar loops over features (NFA)")
+    feature_aware: bool = option(True, "process the features of a row together (FA), or loop over features (NFA)")
     change_driven: Literal[True, False] | None = option(
-        None, "propagate only what changed (CD), or everything (null: the default)"
+        None, "propagate only changes (CD), or all values (null: the default)"
     )
-    fold: bool = option(True, "consecutive stages in one kernel")
+    fold: bool = option(True, "run consecutive stages in one kernel")
     direction: Literal["pull", "push", "adaptive"] | None = option(
         None, "push along out-edges or pull along in-edges; adaptive: either, by superstep (null: the default)",
         partial=("adaptive",),
     )  # fmt: skip
     rebuild: int = option(
-        64, "supersteps between rebuilding sums that round (change-driven push); 0: never", within="[0, inf)"
+        64, "supersteps between rebuilds of rounded sums (change-driven push); 0: never", within="[0, inf)"
     )
     dense_share: float | None = option(
         None,
-        "share of edges from which change-driven pull recomputes everything, and adaptive pulls (null: chosen)",
+        "share of the edges from which a change-driven pull recomputes all vertices, and adaptive pulls (null: chosen)",
         within="[0, 1]",
     )
     pipeline: bool | None = option(None, "GPU: search for the next edges while computing (null: the default)")
     balance: str | None = option(
-        None, "GPU: edges of vertices by warps, or tiles of edges (null: the default)", values=("warp", "edge")
+        None,
+        "GPU: balance by vertices in warps, or by equal tiles of edges (null: the default)",
+        values=("warp", "edge"),
     )
-    vector_width: int | None = option(None, "GPU: features a lane loads at once (null: the default)", values=(1, 2, 4))
+    vector_width: int | None = option(
+        None, "GPU: features that a lane loads at once (null: the default)", values=(1, 2, 4)
+    )
     # Blocks are whole warps, also when halved; the tile of a larger block does not fit in its static shared memory.
     block_size: int | None = option(None, "GPU: threads of a block (null: the default)", values=(32, 64, 128, 256, 512))
     persistent: bool | None = option(None, "GPU: one launch runs all supersteps (null: the default)")
 
     bottom_up: bool | None = option(
-        None, "GPU: pulls of adaptive read only what may improve a vertex (null: if the program allows it)"
+        None, "GPU: pulls of adaptive read only edges that may improve a vertex (null: if the program allows it)"
     )
     share_by: str | None = option(
         None, "adaptive: dense_share by fitted constants, or estimated from a probe of the device (null: chosen)",
@@ -160,7 +164,7 @@ class OnyxSchedule(EdgeOptions):
         None, "near_far: the width of the near list, in values (null: by the mean length of an edge)", within="(0, inf)"
     )
     hooking: bool | None = option(
-        None, "components by hooking and pointer jumping, without supersteps (null: false)"
+        None, "find components by hooking and pointer jumping, without supersteps (null: false)"
     )  # fmt: skip
     tune: bool | None = option(
         None, "choose direction, change_driven and, on a GPU, balance and persistent by timing (null: false)"

@@ -156,7 +156,7 @@ class ScaphSchedule(EdgeOptions):
             self._check_packed()
         if self.rounds > 1 and self.counters:
             raise ScheduleError(
-                f"counters=true counts by supersteps, and rounds={self.rounds} processes subgraphs out of step; "
+                f"counters=true counts by supersteps, and rounds={self.rounds} processes subgraphs asynchronously; "
                 "give rounds=1"
             )
         if self.rounds > 1 and self.slots < 3:

@@ -26,7 +26,7 @@ class GunrockSchedule(EdgeOptions):
     ``edges``, ``window_mb``: the place of the edge arrays (:class:`harness.edge_places.EdgeOptions`).
     """
 
-    rebuild: int = option(64, "supersteps between rebuilding sums that round; 0: never", within="[0, inf)")
+    rebuild: int = option(64, "supersteps between rebuilds of rounded sums; 0: never", within="[0, inf)")
     balance: str | None = option(
         None, "GPU: how edges are divided among blocks (null: block)", values=("block", "merge_path")
     )
