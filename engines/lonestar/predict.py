@@ -23,10 +23,10 @@ MODEL = Path(__file__).with_name("model.json")
 # Seconds of the preparation are a weighted sum of what :func:`work` returns. These weights are those of thirteen graphs
 # on one thread of an AMD EPYC, rounded, for devices that the model file lacks.
 PREPARATION: Mapping[str, tuple[float, ...]] = {
-    "el": (3e-4, 0.2, 0, 0, 0), "nl": (2e-4, 0, 0, 0, 0), "hybrid": (5e-4, 0.2, 0, 0, 0),
-    "owner": (5e-4, 0.2, 0, 0, 0), "wavefront": (4e-4, 0.4, 0, 0, 0), "agm_e": (6e-5, 0.4, 0.4, 0.014, 0),
-    "agm_n": (0, 0.5, 0.35, 0.015, 0), "sgm": (7e-5, 0.9, 0.4, 0.008, 0), "diag": (1e-4, 0.45, 0.08, 0, 0),
-    "blkdiag": (0, 0.9, 0.16, 0, 0), "levels": (1e-4, 4.7, 0.12, 0, 4.5e-6), "grid": (7e-5, 1.1, 0.11, 0, 0),
+    "el": (3e-4, 0.2, 0, 0, 0), "nl": (3e-4, 0, 0, 0, 0), "hybrid": (6e-4, 0.2, 0, 0, 0),
+    "owner": (4e-4, 0.25, 0, 0, 0), "wavefront": (3e-4, 0.4, 0, 0, 0), "agm_e": (1e-4, 0, 0.3, 0.014, 0),
+    "agm_n": (0, 0.07, 0.33, 0.015, 0), "sgm": (1e-4, 0, 0.4, 0.005, 0), "diag": (2e-4, 0.4, 0.01, 0, 0),
+    "blkdiag": (3e-4, 0.3, 0.01, 0, 0), "levels": (5e-5, 5, 0.08, 0, 5e-6), "grid": (4e-4, 0.6, 0, 0, 0),
     "hogwild": (3e-4, 0.2, 0, 0, 0),
 }  # fmt: skip
 

@@ -24,8 +24,8 @@ class LonestarSchedule:
       the row of each edge. Every pass scans whole columns for edges that are left.
     - *hybrid* (sec. V.B): one pass of *nl*, then *el*.
     - *owner*, which the paper lacks: *nl* for the columns of degree ``hub`` or more until all of their edges are done
-      (on a GPU until less than half are left), and *el* for the other edges. A hub is updated by one thread, which reads
-      its row from the nearest memory.
+      (on a GPU until less than half are left), and *el* for the other edges. A hub is updated by one thread, which
+      reads its row from the nearest memory.
     - *wavefront* (cuMF_SGD, Xie et al. 2017): ``blocks`` block rows x twice as many block columns, each with about the
       same number of edges. A thread takes a block row, visits its blocks in a random order drawn with ``seed``, and
       tries to lock the block column of each.

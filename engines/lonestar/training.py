@@ -39,7 +39,7 @@ from scipy.optimize import nnls
 from engines.lonestar.predict import MODEL, Model, analytic, estimates, regressors, to_try, work
 from engines.lonestar.problem_facts import ProblemFacts
 
-RIDGE = 3.0  # penalty of squared weights of scaled regressors, in squared logarithms
+RIDGE = 10.0  # penalty of squared weights of scaled regressors, in squared logarithms: about that of ten problems
 PREPARED = ("transform",)  # the phases of ordering edges
 LONG_RUN = 100  # supersteps
 SHORTEST_S = 1e-5  # of a preparation: shorter ones count as this
