@@ -432,7 +432,7 @@ def test_a_model_of_gpus_is_validated_on_graphs_and_devices_that_it_has_not_seen
 
 def test_a_model_that_is_worse_on_a_device_that_it_has_not_seen_stays_on_its_own(tmp_path, capsys):
     def misleading(order, problem, figures):
-        """The analytic part is right on K; on the others, the order that it takes is the slowest."""
+        # The analytic part is right on K; on the others, the order that it takes is the slowest.
         taken = min(("el", "nl", "grid"), key=lambda one: analytic(one, problem, figures).superstep)
         return 1.0 if figures["lock"] == GPUS["K"][0] or order != taken else 1e4
 
