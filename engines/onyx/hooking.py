@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from engines.onyx.schedule import OnyxSchedule
 
 FIRST_EDGES = 2  # of each vertex, before the largest tree is known; the number of Sutton, Ben-Nun and Barak (2018)
+UNLIMITED = 1_000_000  # supersteps, the default limit of components: a program with this many or more has no limit
 SAMPLES = 1024  # vertices by which the largest tree is found; another tree instead of it only takes more time
 
 
@@ -92,13 +93,17 @@ class HookingEngine(Engine):
         """Return the bytes of all arrays that the engine allocates; ``row_bytes``: of the values of a vertex."""
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
-        """Return whether the fixed point is a value for each component, and every edge has a reverse edge."""
+        """Return whether the fixed point is a value for each component, and every edge has a reverse edge.
+
+        A program that is limited to fewer than ``UNLIMITED`` supersteps is refused if a path of the graph may be
+        longer. With a higher limit the fixed point is the answer, also at the end of longer paths.
+        """
         found = Flood.of(program)
         if isinstance(found, str):
             return No(f"hooking: {found}")
         if not graph.facts.paired:
             return No("hooking finds components of graphs in which every edge has a reverse edge")
-        if graph.num_vertices - 1 > program.max_supersteps:
+        if program.max_supersteps < min(graph.num_vertices - 1, UNLIMITED):
             limit = f"after {program.max_supersteps} supersteps"
             return No(f"hooking gives the fixed point, and {program.name} may end before it, {limit}")
         shape = concrete(program.properties[found.state].shape, features)

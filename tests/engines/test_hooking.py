@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from engines.onyx import hooking_kernels as kernels
-from engines.onyx.cpu_hooking import most_frequent
+from engines.onyx.cpu_hooking import HookingCpuEngine, most_frequent
 from engines.onyx.cuda_hooking import NAMES, HookingCudaEngine
 from engines.onyx.engine import OnyxEngine
-from engines.onyx.hooking import Flood
+from engines.onyx.hooking import UNLIMITED, Flood
 from engines.onyx.schedule import OnyxSchedule
 from harness.algorithms.bfs import BFS
 from harness.algorithms.components import Components
@@ -91,7 +94,7 @@ def expected(graph, values, reducer):
 
 def check(graph, reducer, features, device, seed=0):
     """Compare two runs, from different values, with SciPy."""
-    program = flood(reducer)
+    program = flood(reducer, at_most=UNLIMITED)
     engine = OnyxEngine(HOOKED)
     assert isinstance(engine.supports(program, graph, features, device), Yes)
     assert not engine.stepwise
@@ -179,6 +182,11 @@ def test_a_program_that_may_end_before_its_fixed_point_is_refused():
     graph = Graph.from_edges(path, path + 1, num_vertices=1002, name="path").with_reverse_edges()
     answer = OnyxEngine(HOOKED).supports(flood("min", at_most=1000), graph, 1, Device())
     assert answer == No("hooking gives the fixed point, and flood may end before it, after 1000 supersteps")
+    facts = replace(graph.facts, num_vertices=UNLIMITED + 2)
+    many = SimpleNamespace(facts=facts, num_vertices=facts.num_vertices, num_edges=graph.num_edges)
+    for limit, runs in ((UNLIMITED - 1, False), (UNLIMITED, True)):
+        answer = HookingCpuEngine(HOOKED).supports(flood("min", at_most=limit), many, 1, Device())
+        assert isinstance(answer, Yes) is runs, answer
 
 
 def test_flattening_writes_only_the_vertices_of_its_range():

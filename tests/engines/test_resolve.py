@@ -312,6 +312,7 @@ def test_changes_are_followed_by_default_unless_edges_are_few(edges, features, d
 PULL, TILES = ("pull", False, "warp", True), ("pull", False, "edge", True)
 LAUNCHED, OTHERS = ("pull", False, "warp", False), ("pull", True, "warp", False)  # OTHERS: of graphs not measured
 PUSH_LARGE, ADAPTIVE = ("push", True, "warp", True), ("adaptive", True, "edge", True)
+OWNED = ("adaptive", True, "warp", True)
 
 
 @pytest.mark.parametrize(
@@ -320,7 +321,7 @@ PUSH_LARGE, ADAPTIVE = ("push", True, "warp", True), ("adaptive", True, "edge", 
         ("bfs", 1, 50_000, 64, PULL),
         ("bfs", 3, (3 << 21) - 1, 64, PULL),
         ("bfs", 64, 3 << 21, 64, ADAPTIVE),
-        ("kcore", 1, 3 << 21, 64, ADAPTIVE),
+        ("kcore", 1, 3 << 21, 64, OWNED),
         ("label_propagation", 16, (1 << 25) - 1, 64, ADAPTIVE),
         ("components", 1, 3 << 21, 63, PULL),
         ("pagerank", 1, 3 << 21, 64, PULL),  # reduces over the graph
