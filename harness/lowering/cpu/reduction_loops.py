@@ -11,8 +11,6 @@ loop, 1.4 with a loop over runs, 1.26 with four accumulators. On cnr-2000 1.7, 1
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -21,6 +19,7 @@ from harness.language.program import Reducer
 from harness.lowering.cpu.code import Block, Value
 from harness.lowering.cpu.mapping import Mapping
 from harness.lowering.cpu.rows_mapping import RowsMapping, combined_scalar
+from harness.lowering.cpu.templates import TemplateLoop
 
 # A float32 sum of n equal terms is off by 1.5e-5 for n = 10^3, 1.4e-4 for 10^4, 1.4e-3 for 10^5 (many leaves of a hub
 # send the same value); in runs of 256 by 3e-6, 3e-6 and 6e-6.
@@ -29,7 +28,6 @@ CHAINS = 4  # accumulators
 # Features of a row. With 16, manifold ranking, whose edges have rows, took 1.07 times as long with four accumulators as
 # with one (R-MAT 16).
 LONGEST = 8
-LOOP = re.compile(r"^(\s*)for (\w+) in range\(.*\):$")
 
 
 @dataclass(frozen=True)
@@ -68,20 +66,9 @@ class ReductionLoop:
         carried = [one for one in self.reductions if one.carry is not None]
         if self.chains == 1 and not carried:
             return template
-        lines = template.splitlines()
-        head = self._head(lines)
-        indent = _indent(lines[head])
-        last = next((i for i in range(head + 1, len(lines)) if _ends(lines[i], indent)), len(lines))
-        body = [line[len(indent) + 4 :] for line in lines[head + 1 : last]]
-        first, stop = _range(lines[head])
-        made = [f"{self.at} = {first}", f"{self.at}_stop = {stop}", *self._loops(body, carried, mapping)]
-        return "\n".join([*lines[:head], *(indent + line for line in made), *lines[last:]])
-
-    def _head(self, lines: list[str]) -> int:
-        """Return the number of the loop's first line: the last loop over ``at`` before the block."""
-        place = next(i for i, line in enumerate(lines) if line.strip() == f"@{self.block}")
-        heads = [i for i in range(place) if (found := LOOP.match(lines[i])) and found[2] == self.at]
-        return heads[-1]
+        loop = TemplateLoop.of(template, self.at, self.block)
+        bounds = [f"{self.at} = {loop.first}", f"{self.at}_stop = {loop.stop}"]
+        return loop.replaced([*bounds, *self._loops(loop.body, carried, mapping)])
 
     def _loops(self, body: list[str], carried: list[Reduced], mapping: Mapping) -> list[str]:
         at, chains = self.at, self.chains
@@ -143,21 +130,3 @@ def _flushed(carried: list[Reduced], mapping: Mapping) -> list[str]:
         block.line(f"{one.carry.text} = {one.carry.text} + {one.target.text}")
         mapping.clear_accumulator(one.target, one.message, one.reducer, block)
     return block.lines
-
-
-def _range(line: str) -> tuple[str, str]:
-    """Return the two arguments of the range of a loop's first line."""
-    (loop,) = ast.parse(f"{line.strip()} pass").body
-    assert isinstance(loop, ast.For)
-    assert isinstance(loop.iter, ast.Call)
-    first, stop = loop.iter.args
-    return ast.unparse(first), ast.unparse(stop)
-
-
-def _indent(line: str) -> str:
-    return line[: len(line) - len(line.lstrip())]
-
-
-def _ends(line: str, indent: str) -> bool:
-    """Return whether a line is not in the body of a loop with this indentation."""
-    return bool(line.strip()) and len(_indent(line)) <= len(indent)
