@@ -234,18 +234,32 @@ class CudaExecutor:
                 self.store.edges.fetch(self.stream.ptr)
             self.state.note(limit=wanted, first=first)
             self.loop(run, first, wanted)
+            news, record = self.state.look(), self._queue_record(min(max_supersteps, USUAL_SUPERSTEPS))
             self.stream.synchronize()
-            found = self.state.fields()
+            found = news.fields()
             if run.observer:
                 run.observer.update(found, found["superstep"])
                 self.stream.synchronize()  # before other code writes to the state
         run.done, run.settled = found["superstep"], bool(found["settled"])
-        taken = run.past[: run.done - first].get()
+        done = run.done - first
+        taken = record[:done] if done <= len(record) else run.past[:done].get()
         statistics.supersteps = [self.superstep_of(*map(int, one)) for one in taken[:, :3]]
         self.sent_edges = taken[:, 3]
         statistics.settled = run.settled
         statistics.transfers = run.launcher.place.transferred()
         return statistics
+
+    def _queue_record(self, supersteps: int) -> NDArray[np.int64]:
+        """Queue a copy of the records of the first supersteps of this call to the host; return it.
+
+        It follows the kernels, so that the host queues it while they run, and need not ask for it afterwards.
+        """
+        import cupy
+
+        pinned = cupy.cuda.alloc_pinned_memory(supersteps * PAST_FIELDS * np.dtype(np.int64).itemsize)
+        host = np.frombuffer(pinned, np.int64, supersteps * PAST_FIELDS).reshape(supersteps, PAST_FIELDS)
+        self.run_in_progress.past[:supersteps].get(out=host, blocking=False)
+        return host
 
     def _extend_past(self, supersteps: int) -> None:
         """Replace the array of records if it is too short for this many supersteps."""
