@@ -266,5 +266,5 @@ def test_the_explanation_for_a_device_has_the_kernel():
     engine = OnyxEngine(NEAR_FAR)
     engine.generate(PROGRAMS["lengths"], GRAPHS["hub"](), 1, Device("cuda", 0))
     text = engine.explain()
-    assert "delta: 16 times the mean length of an edge" in text
+    assert "delta: 64 times the mean length of an edge" in text
     assert "return (value + input_0s[e]);" in text

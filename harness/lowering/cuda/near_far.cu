@@ -26,10 +26,11 @@ __device__ inline bool better(float a, float b) { return LEAST ? a < b : a > b; 
 // Other blocks write at the same time, or before the last barrier: reads go past the caches of multiprocessors.
 template <class Value> __device__ inline Value seen(const Value* place) { return *(const volatile Value*)place; }
 
-// Replaces a value by a better one; returns whether it did. Floats of one sign are ordered like their bits.
-__device__ inline bool improve(float* place, float value)
+// Replaces a value by a better one; returns whether it did. Floats of one sign are ordered like their bits. `first`: look
+// at the value before, which saves the atomic operation of most messages and takes another access to memory.
+__device__ inline bool improve(float* place, float value, bool first)
 {
-    if (!better(value, seen(place))) return false;
+    if (value != value || (first && !better(value, seen(place)))) return false;
     const int bits = __float_as_int(value);
     int* const whole = (int*)place;
     if (LEAST)
@@ -65,6 +66,7 @@ struct Run {
     float threshold;
     Item superstep, pile;  // pile: which of the two far lists is in use
     Total edges;           // that this thread visited
+    bool looks;            // at a value before an atomic operation on it
 
     __device__ Item* near(int which) const { return which ? near_1 : near_0; }
     __device__ Item* far(int which) const { return which ? far_1 : far_0; }
@@ -76,7 +78,7 @@ struct Run {
         const Item reached = neighbours[e] * Item(LANES) + lane;
         const float sent = message(value, e);
         ++edges;
-        if (!improve(values + reached, sent)) return;
+        if (!improve(values + reached, sent, looks)) return;
         if (is_near(sent)) {
             if (atomicExch(noted + reached, superstep + 1) != superstep + 1) enter_near(reached);
         } else if (atomicExch(waits + reached, 1u) == 0) {
@@ -106,14 +108,15 @@ struct Run {
     __device__ void send_near(Item count)
     {
         const Item team = threadIdx.x / TEAM, lane = threadIdx.x % TEAM;
+        looks = count > TEAMS * gridDim.x;  // else a superstep takes as long as its accesses one after another
         for (Item first = 0; first < count; first += TEAMS * gridDim.x) {
             const Item at = first + team * gridDim.x + blockIdx.x;
             if (at < count) {
                 const Item item = seen(near(superstep & 1) + at);
                 const Item u = item / Item(LANES), feature = item % Item(LANES);
+                const float value = seen(values + item);
                 const Position begin = offsets[u], end = offsets[u + 1];
                 if (end - begin <= LONG) {
-                    const float value = seen(values + item);
                     for (Position e = begin + lane; e < end; e += TEAM) send(value, feature, e);
                 } else if (lane == 0) {
                     const Item parts = Item((end - begin + LONG - 1) / LONG);
@@ -130,6 +133,7 @@ struct Run {
 
     __device__ void send_pieces(Item count)
     {
+        looks = true;
         for (Item at = blockIdx.x; at < count; at += gridDim.x) {
             const Item item = seen(pieces + 2 * Position(at)), part = seen(pieces + 2 * Position(at) + 1);
             const Item u = item / Item(LANES);
@@ -153,7 +157,7 @@ struct Run {
             const float other = __shfl_xor_sync(0xffffffffu, mine, offset);
             if (better(other, mine)) mine = other;
         }
-        if (threadIdx.x % 32 == 0) improve((float*)&state->best, mine);
+        if (threadIdx.x % 32 == 0) improve((float*)&state->best, mine, true);
     }
 
     // Near items enter the near list, items that have sent their value are dropped, the others enter the other pile.
@@ -199,7 +203,7 @@ struct Run {
     if (threadIdx.x == 0) nearest.count = others.count = 0;                                                      \
     __syncthreads();                                                                                             \
     Run run{offsets, neighbours, values, near_0, near_1, far_0, far_1, pieces, noted, waits, state,              \
-            Message{parameters GIVEN}, &nearest, &others, threshold, superstep, pile, 0}
+            Message{parameters GIVEN}, &nearest, &others, threshold, superstep, pile, 0, true}
 
 // The threshold after one with this best value in the far pile; `delta` is the first parameter.
 __device__ inline float advanced(float best, const float* parameters)
@@ -230,6 +234,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2) near_far(ARRAYS)
     run.begin(items);
     barrier.wait();
     bool all = true;
+    Item supersteps = 0;
     while (true) {
         const Item waiting = seen(state->far + run.pile);
         run.find_best(waiting, all);
@@ -243,21 +248,24 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2) near_far(ARRAYS)
         barrier.wait([&] { turn_pile(state, run.pile); });
         run.pile = 1 - run.pile;
         ++run.superstep;
-        for (Item count; (count = seen(state->near + (run.superstep & 1))) != 0; ++run.superstep) {
+        // Counters are read together, and supersteps are counted by threads: each access to memory delays all blocks.
+        for (Item count = seen(state->near + (run.superstep & 1)); count; ++run.superstep, ++supersteps) {
             const int even = run.superstep & 1;
             run.send_near(count);
             barrier.wait([&] {
                 state->near[even] = 0;
                 state->pieces[1 - even] = 0;
-                ++state->supersteps;
             });
             const Item parts = seen(state->pieces + even);
+            count = seen(state->near + 1 - even);
             if (parts) {
                 run.send_pieces(parts);
                 barrier.wait();
+                count = seen(state->near + 1 - even);
             }
         }
     }
+    if (blockIdx.x == 0 && threadIdx.x == 0) state->supersteps = supersteps;
     add_edges(state, run.edges);
 }
 

@@ -32,7 +32,10 @@ ARRAYS = (
     "Item* far_1, Item* pieces, Item* noted, Item* waits, State* state, Arrivals* lock, const float* parameters, "
     "Item items"
 )
-BLOCK = 512  # threads
+# Threads. SSSP on a grid of 2 M vertices, delta 16 times the mean length, ms with 128, 256 and 512, teams of 4 lanes:
+# k = 1 24.4, 21.7, 20.4, k = 8 33.6, 29.5, 27.4. Teams of 1, 2, 4 and 8 lanes, 512 threads: k = 1 27.5, 24.7, 20.4,
+# 20.2, k = 8 43.4, 36.2, 27.4, 27.1 (H100, 26 November 2026).
+BLOCK = 512
 LONG = 1024  # edges; items of more are cut into pieces of as many, which blocks share
 MOST_ITEMS = 1 << 31  # items have numbers of 32 bits
 WORDS = 12  # of the state
@@ -147,8 +150,10 @@ class LaunchOfEachStep:
 class NearFarCudaEngine(NearFarEngine):
     """Near-far with teams of lanes that share the edges of a value; ``launching``: how steps are launched."""
 
-    # Not measured. A wider near list than on the CPU keeps more threads busy.
-    default_widths: ClassVar[float] = 16.0
+    # SSSP on a grid of 2 M vertices with 30 % of the edges removed, ms with 4, 16, 64, 128, 256 and 1024 times the
+    # mean: k = 1 27.8, 20.2, 17.9, 17.4, 17.2, 17.2, k = 8 38.1, 27.6, 24.1, 23.5, 24.3, 31.2. R-MAT 19, 16 and 64
+    # times: k = 1 0.98 and 0.97, k = 8 6.69 and 6.72 (H100, 26 November 2026).
+    default_widths: ClassVar[float] = 64.0
     device: Device
     _launches = 0
     _store: DeviceStore | None = None  # once it is built
