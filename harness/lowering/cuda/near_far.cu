@@ -19,6 +19,7 @@ struct State {
     Item supersteps, thresholds;
     int threshold;  // if each step is a launch
     Total edges;
+    Item superstep, pile;  // likewise
 };
 
 __device__ inline bool better(float a, float b) { return LEAST ? a < b : a > b; }
@@ -269,50 +270,57 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2) near_far(ARRAYS)
     add_edges(state, run.edges);
 }
 
-// The same steps, each a launch; the host reads the counters of the lists. `pile` of the first split has all items.
+// The same steps, each a launch; the host reads the counters of the lists. Kernels read superstep and pile themselves, so
+// that launches can be recorded once.
+#define NOW() RUN(__int_as_float(state->threshold), state->superstep, state->pile)
+
 extern "C" __global__ void __launch_bounds__(BLOCK, 2) begin_pile(ARRAYS)
 {
-    RUN(WORST, 0, 0);
+    NOW();
     run.begin(items);
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK, 2) find_best(ARRAYS, Item superstep, Item pile)
+extern "C" __global__ void __launch_bounds__(BLOCK, 2) find_best(ARRAYS)
 {
-    RUN(__int_as_float(state->threshold), superstep, pile);
-    run.find_best(state->far[pile], state->thresholds == 0);
+    NOW();
+    run.find_best(state->far[run.pile], state->thresholds == 0);
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK, 2) split_pile(ARRAYS, Item superstep, Item pile)
+extern "C" __global__ void __launch_bounds__(BLOCK, 2) split_pile(ARRAYS)
 {
+    NOW();
     const float best = __int_as_float(state->best);
-    RUN(__int_as_float(state->threshold), superstep, pile);
-    if (best != WORST) run.split(state->far[pile], state->thresholds == 0, advanced(best, parameters));
+    if (best != WORST) run.split(state->far[run.pile], state->thresholds == 0, advanced(best, parameters));
 }
 
-extern "C" __global__ void end_split(State* state, const float* parameters, Item pile)
+extern "C" __global__ void end_split(State* state, const float* parameters)
 {
     const float best = __int_as_float(state->best);
     if (best == WORST) return;
     state->threshold = __float_as_int(advanced(best, parameters));
-    turn_pile(state, pile);
+    turn_pile(state, state->pile);
+    state->pile = 1 - state->pile;
+    ++state->superstep;
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK, 2) send_list(ARRAYS, Item superstep, Item pile)
+extern "C" __global__ void __launch_bounds__(BLOCK, 2) send_list(ARRAYS)
 {
-    RUN(__int_as_float(state->threshold), superstep, pile);
-    run.send_near(state->near[superstep & 1]);
+    NOW();
+    run.send_near(state->near[run.superstep & 1]);
     add_edges(state, run.edges);
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK, 2) send_parts(ARRAYS, Item superstep, Item pile)
+extern "C" __global__ void __launch_bounds__(BLOCK, 2) send_parts(ARRAYS)
 {
-    RUN(__int_as_float(state->threshold), superstep, pile);
-    run.send_pieces(state->pieces[superstep & 1]);
+    NOW();
+    run.send_pieces(state->pieces[run.superstep & 1]);
     add_edges(state, run.edges);
 }
 
-extern "C" __global__ void end_superstep(State* state, Item superstep)
+extern "C" __global__ void end_superstep(State* state)
 {
-    state->supersteps += state->near[superstep & 1] != 0;
-    state->near[superstep & 1] = state->pieces[superstep & 1] = 0;
+    const int even = state->superstep & 1;
+    state->supersteps += state->near[even] != 0;
+    state->near[even] = state->pieces[even] = 0;
+    ++state->superstep;
 }

@@ -14,6 +14,7 @@ from harness.device.compilation import compiled
 from harness.device.cuda import architecture, open_device, require_memory
 from harness.facts import Degrees, GraphFacts
 from harness.lowering.cuda.buffers import CudaBuffer, of_structure
+from harness.lowering.cuda.calls import Call, recorded
 from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.residency import residency_of
 from harness.lowering.near_far import Array, Counts, NearFarEngine, inputs_of, message_text
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from harness.language.priority_order import PriorityOrder
 
 KERNEL = "near_far"  # of a whole run
+SPLIT = ("find_best", "split_pile", "end_split")
+SINGLE = {"end_split": 2, "end_superstep": 1}  # steps of one thread, and how many of state and parameters they take
 STEPS = ("begin_pile", "find_best", "split_pile", "end_split", "send_list", "send_parts", "end_superstep")
 AHEAD = 8  # supersteps that are launched before the host reads whether the near list is empty; not measured
 ARRAYS = (
@@ -38,8 +41,8 @@ ARRAYS = (
 BLOCK = 512
 LONG = 1024  # edges; items of more are cut into pieces of as many, which blocks share
 MOST_ITEMS = 1 << 31  # items have numbers of 32 bits
-WORDS = 12  # of the state
-BEST, SUPERSTEPS, THRESHOLDS, EDGES = 6, 7, 8, 10  # words of the state
+WORDS = 14  # of the state
+BEST, SUPERSTEPS, THRESHOLDS, EDGES, SUPERSTEP = 6, 7, 8, 10, 12  # words of the state
 LOCK = 64  # words of the barrier
 ITEM_BYTES = 28  # value, two near lists, two far lists, two marks
 HELD = (
@@ -82,69 +85,81 @@ class Work:
     hubs: bool
 
 
+@dataclass(frozen=True)
+class StepCall(Call):
+    """A call of a step with a number of blocks."""
+
+    blocks: int = 1
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The number of blocks."""
+        return (self.blocks,)
+
+
 class OneLaunch:
     """A run in one launch of resident blocks, with global barriers between steps."""
 
     kernels: ClassVar[tuple[str, ...]] = (KERNEL,)
 
-    @staticmethod
-    def run(work: Work) -> int:
+    def __init__(self, work: Work) -> None:
+        self.work = work
+
+    def run(self) -> int:
         """Run until no value waits; return the number of launches."""
+        work = self.work
         work.functions[KERNEL]((work.blocks,), (BLOCK,), work.arguments, enable_cooperative_groups=True)
         return 1
 
 
 class LaunchOfEachStep:
-    """A run in a launch for each step: the near list sends, the far pile is split."""
+    """A run in a launch for each step: the near list sends, the far pile is split. Launches are recorded once."""
 
     kernels: ClassVar[tuple[str, ...]] = STEPS
 
     def __init__(self, work: Work) -> None:
-        self.work, self.launches = work, 0
+        import cupy
 
-    @classmethod
-    def run(cls, work: Work) -> int:
-        """Run until no value waits; return the number of launches."""
-        steps = cls(work)
-        steps.all()
-        return steps.launches
+        self.work, self.stream = work, cupy.cuda.Stream(non_blocking=True)
+        superstep = ["send_list", *(["send_parts"] if work.hubs else []), "end_superstep"]
+        with self.stream:
+            self.begin = recorded([self.call("begin_pile")])
+            self.split = recorded([self.call(name) for name in SPLIT])
+            self.send = recorded([self.call(name) for name in superstep * AHEAD])
+        self.lengths = len(SPLIT), len(superstep) * AHEAD
 
-    def all(self) -> None:
-        """Run all steps. The host reads after some supersteps whether the near list is empty."""
-        superstep = pile = thresholds = 0
-        self.step("begin_pile")
-        while True:
-            for name in ("find_best", "split_pile"):
-                self.step(name, superstep, pile)
-            self.single("end_split", self.work.parameters, np.uint32(pile))
-            pile, superstep = 1 - pile, superstep + 1
-            before, (thresholds, listed) = thresholds, self.seen(superstep)
-            if thresholds == before:
-                return
-            while listed:
-                for _ in range(AHEAD):
-                    self.step("send_list", superstep, pile)
-                    if self.work.hubs:
-                        self.step("send_parts", superstep, pile)
-                    self.single("end_superstep", np.uint32(superstep))
-                    superstep += 1
-                _, listed = self.seen(superstep)
+    def run(self) -> int:
+        """Run until no value waits; return the number of launches.
 
-    def seen(self, superstep: int) -> tuple[int, int]:
-        """Return the number of thresholds, and the length of the near list of a superstep."""
+        The host reads after some supersteps whether the near list is empty. More supersteps then do nothing.
+        """
+        launches, thresholds = 1, 0
+        with self.stream:
+            self.begin.launch()
+            while True:
+                self.split.launch()
+                launches += self.lengths[0]
+                before, (thresholds, listed) = thresholds, self.seen()
+                if thresholds == before:
+                    return launches
+                while listed:
+                    self.send.launch()
+                    launches += self.lengths[1]
+                    _, listed = self.seen()
+
+    def seen(self) -> tuple[int, int]:
+        """Return the number of thresholds, and the length of the near list of the next superstep."""
         state = self.work.state.get()
-        return int(state[THRESHOLDS]), int(state[superstep % 2])
+        return int(state[THRESHOLDS]), int(state[state[SUPERSTEP] % 2])
 
-    def step(self, name: str, *arguments: int) -> None:
-        """Launch a step with all blocks."""
-        self.launches += 1
-        given = (*self.work.arguments, *(np.uint32(one) for one in arguments))
-        self.work.functions[name]((self.work.blocks,), (BLOCK,), given)
-
-    def single(self, name: str, *arguments: Any) -> None:
-        """Launch a step of one thread."""
-        self.launches += 1
-        self.work.functions[name]((1,), (1,), (self.work.state, *arguments))
+    def call(self, name: str) -> Call:
+        """Return the launch of a step; those that end others have one thread."""
+        work = self.work
+        if name in SINGLE:
+            given = (work.state, work.parameters)[: SINGLE[name]]
+            return Call(work.functions[name], {str(at): one for at, one in enumerate(given)}, 1)
+        arguments = {str(at): one for at, one in enumerate(work.arguments)}
+        return StepCall(work.functions[name], arguments, BLOCK, blocks=work.blocks)
 
 
 class NearFarCudaEngine(NearFarEngine):
@@ -156,6 +171,7 @@ class NearFarCudaEngine(NearFarEngine):
     default_widths: ClassVar[float] = 64.0
     device: Device
     _launches = 0
+    _steps: OneLaunch | LaunchOfEachStep | None = None  # once the inputs are on the device
     _store: DeviceStore | None = None  # once it is built
     _values: Any = None  # once it is prepared
 
@@ -234,6 +250,8 @@ class NearFarCudaEngine(NearFarEngine):
             self._lists = [cupy.zeros(size, np.uint32) for size in (*[items] * 4, pieces, items, items)]
             self._state = cupy.zeros(WORDS, np.uint32)
             self._lock = cupy.zeros(LOCK, np.uint64)
+            self._parameters = cupy.zeros(1 + len(self.order.parameters), np.float32)
+            self._steps = None
             self._edges: dict[str, tuple[Any, Any]] = {}
 
     def start(self, values: Array, edges: tuple[Array, ...], parameters: tuple[np.float32, ...]) -> None:
@@ -244,25 +262,31 @@ class NearFarCudaEngine(NearFarEngine):
             self._values.set(np.ascontiguousarray(values).reshape(-1))
         for name, array in zip(self.order.inputs, edges, strict=True):
             if name not in self._edges or self._edges[name][0] is not array:
+                self._steps = None
                 self._edges.pop(name, None)
                 require_memory(array.nbytes)
                 self._edges[name] = array, cupy.asarray(array)
         state = np.zeros(WORDS, np.uint32)
         state[BEST] = np.float32(np.inf * self.order.sign).view(np.uint32)
         self._state.set(state)
-        self._parameters = cupy.asarray(np.array([self.delta, *parameters], np.float32))
+        self._parameters.set(np.array([self.delta, *parameters], np.float32))
         cupy.cuda.Device().synchronize()
+        if self._steps is None:
+            self._steps = self.launching(self._work())
 
-    def solve(self) -> Counts:
-        """Find the values."""
+    def _work(self) -> Work:
         inputs = [self._edges[name][1] for name in self.order.inputs]
         arguments = (
             self._offsets, self._neighbours, self._values, *self._lists, self._state, self._lock, self._parameters,
             np.uint32(self.graph.num_vertices * self.lanes), *inputs,
         )  # fmt: skip
         hubs = pieces_of(self.graph.facts) > 0
-        work = Work(self._functions, arguments, self._blocks, self._state, self._parameters, hubs)
-        self._launches = self.launching.run(work)
+        return Work(self._functions, arguments, self._blocks, self._state, self._parameters, hubs)
+
+    def solve(self) -> Counts:
+        """Find the values."""
+        assert self._steps is not None, "reset() comes first"
+        self._launches = self._steps.run()
         state = np.asarray(self._state.get())
         edges = int(state[EDGES : EDGES + 2].view(np.uint64)[0])
         return Counts(int(state[SUPERSTEPS]), int(state[THRESHOLDS]), edges)
@@ -285,7 +309,7 @@ class NearFarCudaEngine(NearFarEngine):
         store, self._store = self._store, None
         if store is not None and self._values is not None:
             store.detach()
-        self._values = None
+        self._values = self._steps = None
         for name in HELD:
             self.__dict__.pop(name, None)
 
