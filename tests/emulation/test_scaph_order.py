@@ -102,7 +102,7 @@ def test_parts_of_the_time_are_counted(run_scaph):
 
 @pytest.mark.parametrize("codes", ["plain", "packed"])
 def test_first_subgraphs_are_copied_before_they_are_chosen(codes, run_scaph, monkeypatch):
-    """After a superstep that copied all subgraphs, the next begins with two copies; all bytes are counted once."""
+    """After a superstep that copied all subgraphs, the next begins with three copies; all bytes are counted once."""
     graph, inputs = problem("pagerank", "rmat", 1)
     given = {"window_mb": 0.001, "values": "low", "low": "stream", "codes": codes}
     engine, filled = run_scaph(program("pagerank"), graph, 1, **given), []
@@ -125,12 +125,7 @@ def test_first_subgraphs_are_copied_before_they_are_chosen(codes, run_scaph, mon
         found.append(engine.run(3).transfers.moved)
         parts = filled[1 : filled.index("counts", 1)]
         assert len(parts) > 4
-        again = [
-            *parts[:2],
-            "counts",
-            *parts[2:],
-            "counts",
-        ]  # the latter for changes of messages, of which there are none
+        again = [*parts[:3], "counts", *parts[3:], "counts"]  # the latter for changes, of which there are none
         assert filled == ["counts", *parts, "counts", *again, *again]
     streamer = engine.executor.streamer
     assert found[0] == found[1]

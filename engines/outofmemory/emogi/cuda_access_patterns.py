@@ -35,14 +35,16 @@ READ_AHEAD = """\
                 @declare
                 _Pragma("unroll") for (int i = 0; i < AHEAD; ++i) {{
                     const EdgeId e = base + i * Access::STEP;
-                    if (e >= start && e < stop) {{
+                    if (e >= stop) break;
+                    if (e >= start) {{
                         ahead[i] = out_neighbours[e];
                         @ahead
                     }}
                 }}
                 _Pragma("unroll") for (int i = 0; i < AHEAD; ++i) {{
                     const EdgeId e = base + i * Access::STEP;
-                    if (e < start || e >= stop) continue;
+                    if (e >= stop) break;
+                    if (e < start) continue;
                     const Id v = ahead[i];
                     @edge
                 }}

@@ -61,7 +61,7 @@ class SlotStreams:
         import cupy
 
         if (slot, number) not in self._streams:
-            self._streams[slot, number] = cupy.cuda.Stream(non_blocking=True)
+            self._streams[slot, number] = cupy.cuda.Stream(non_blocking=True, priority=-number)  # long rows first
         stream = self._streams[slot, number]
         if (slot, number) in self._waiting:
             self._waiting.discard((slot, number))
