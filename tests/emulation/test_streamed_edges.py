@@ -118,16 +118,16 @@ def test_kernels_wait_for_copies_and_copies_for_kernels(emulated, streamed, monk
         wait(stream, event)
 
     monkeypatch.setattr(Stream, "wait_event", noted)
-    for turn in range(9):
+    for turn in range(7):
         slot = streamer.bring(names, begin, end)
         streamer.wait_for(slot)
-        assert slot == turn % 8
+        assert slot == turn % 6
         pointer = streamer.pointers(slot, names, begin, end)["in_neighbours"]
         assert int(pointer) + 4 * begin == streamer.slots[slot].data.ptr
         np.testing.assert_array_equal(found(slot), values)
         streamer.free(slot)
     copied, used = streamer.filled, streamer.used
-    assert waited == [*((False, copied[slot]) for slot in range(8)), (True, used[0]), (False, copied[0])]
+    assert waited == [*((False, copied[slot]) for slot in range(6)), (True, used[0]), (False, copied[0])]
 
 
 def test_streams_of_slots_wait_for_work_before_them_and_are_waited_for(emulated, streamed, monkeypatch):
@@ -158,8 +158,8 @@ def test_streams_of_slots_wait_for_work_before_them_and_are_waited_for(emulated,
 
 
 def test_first_windows_are_copied_before_they_are_known_to_be_needed(emulated, streamed):
-    """After a superstep that needed all windows, the next one begins with five that are in slots; a run has none."""
-    graph, traced, ahead = chain(41), program("pagerank"), 5
+    """After a superstep that needed all windows, the next one begins with four that are in slots; a run has none."""
+    graph, traced, ahead = chain(41), program("pagerank"), 4
     engine = streamed("pull", window_mb=5 * 4e-6)
     engine.prepare(traced, graph, FEATURES, emulated, Phases())
     streamer, filled = engine.executor.run_in_progress.launcher.place, []
@@ -218,12 +218,12 @@ def chain(vertices):
 
 
 @pytest.mark.parametrize(
-    ("schedule", "first", "copies"), [("changes-pull-sparse", 8, [6, 2, 2]), ("changes-push", 1, [1, 1, 1])]
+    ("schedule", "first", "copies"), [("changes-pull-sparse", 8, [5, 2, 2]), ("changes-push", 1, [1, 1, 1])]
 )
 def test_windows_without_active_vertices_are_not_copied(schedule, first, copies, emulated, streamed):
     """One vertex is active in each superstep: its window is copied, and that of its destination in a pull.
 
-    In the first superstep a pull reads all windows of five edges; so the second begins with five copies, of which four
+    In the first superstep a pull reads all windows of five edges; so the second begins with four copies, of which three
     are not needed. A push begins with the source.
     """
     graph = chain(41)

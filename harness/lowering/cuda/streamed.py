@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from harness.lowering.graph_store import Array, GraphStore
 
 MOST_BLOCKS = 1024  # of the kernel that finds the windows that another one needs
-# Windows that are copied before they are known to be needed. The last kernels of a superstep, whose rows may be long, those
-# of vertices and the decision took up to 2.5 ms with 32 features, and the copy of a window of 32 MB takes 0.6 ms (H100).
-FIRST = 5
+# Windows that are copied before they are known to be needed. The last kernels of a superstep, whose rows may be long,
+# those of vertices, and the decision took about 2.5 ms with 32 features. A window of 32 MB takes 0.6 ms (H100).
+FIRST = 4
 
 
 class Streamer:

@@ -56,7 +56,7 @@ class Windows:
     edges: int = 0
     slot_bytes: int = 0
     row_bytes: tuple[tuple[str, int], ...] = ()
-    slots: int = 8
+    slots: int = 6
     packed: tuple[str, ...] = ()
     packed_bytes: int = 0
     room_bytes: int = 0
