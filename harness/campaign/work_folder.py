@@ -30,7 +30,10 @@ class WorkFolder:
         self.request, self.report, self.output = path / "request.json", path / REPORT_FILE, path / OUTPUT_FILE
         self.made, self.aside = path / "made", path / "aside"
         self.made.mkdir(parents=True)
-        self._folders = {folder: os.lstat(folder) for folder in (self.path, self.made)}
+        # While they are open, the file system gives their numbers to no other file, such as a link in their place.
+        self._folders = {
+            folder: os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) for folder in (self.path, self.made)
+        }
         self._report, self._output = self.report.open("xb+"), self.output.open("xb+")
 
     def reported(self) -> tuple[dict[str, Any], bool]:
@@ -69,11 +72,14 @@ class WorkFolder:
         """Delete the folder."""
         self._report.close()
         self._output.close()
+        for handle in self._folders.values():
+            os.close(handle)
+        self._folders.clear()
         discard(self.path)
 
     def _intact(self, folder: Path) -> bool:
         with contextlib.suppress(OSError):
-            return os.path.samestat(self._folders[folder], os.lstat(folder))
+            return os.path.samestat(os.fstat(self._folders[folder]), os.lstat(folder))
         return False
 
     def _keep_output(self, place: Path) -> None:
