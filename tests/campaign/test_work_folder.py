@@ -62,8 +62,12 @@ def remove_made(work):
 
 
 def replace_made(work):
+    """Put a link to another folder in the place of the artefacts."""
+    other = work.path.parent / "other"
+    other.mkdir()
+    (other / "file").write_text("not of the cell")
     remove_made(work)
-    work.made.symlink_to(work.path.parent / "absent")
+    work.made.symlink_to(other)
 
 
 def lock(work):
@@ -101,10 +105,32 @@ def test_damage_is_reported_and_the_output_is_kept(work, harm, kept, damage):
     assert not work.aside.exists()
 
 
+@pytest.mark.parametrize("place", ["made", "path"])
+def test_a_link_in_the_place_of_a_folder_is_never_followed(tmp_path, place):
+    """The file system may give the link the number of the folder that was removed."""
+    other = tmp_path / "other"
+    (other / "made").mkdir(parents=True)
+    for inner in (other, other / "made"):
+        (inner / "file").write_text("not of the cell")
+        inner.chmod(0o755)
+    for number in range(20):
+        work = WorkFolder(tmp_path / f"work-{number}")
+        folder = getattr(work, place)
+        shutil.rmtree(folder)
+        folder.symlink_to(other)
+        kept, damage = work.collect()
+        assert len(damage) == 1
+        assert [path.name for path in kept.iterdir()] == ["output.txt"]
+        work.close()
+    for inner in (other, other / "made"):
+        assert (inner / "file").read_text() == "not of the cell"
+        assert inner.stat().st_mode & 0o777 == 0o755
+
+
 def test_artefacts_that_cannot_be_kept_are_named_in_order(work):
     for name in ("record.json", "output.txt", "b\x07c"):
         (work.made / name).write_text("forged")
-    (work.made / "link").symlink_to(work.path.parent / "absent")
+    (work.made / "link").symlink_to(work.output)
     os.mkfifo(work.made / "pipe")
     assert kept_by(work) == (
         WHOLE,
