@@ -44,6 +44,7 @@ def started(filter_, fusion, leaves, monkeypatch, device):
         ("jit", "push_pull", FULL, "online"),
         ("jit", "push_pull", FULL + 1, "ballot"),
         ("online", "none", FULL, "online"),
+        ("jit", "all", FULL + 1, "ballot"),
     ],
 )
 def test_all_vertices_of_a_bin_are_listed(filter_, fusion, leaves, made, emulated, monkeypatch):
@@ -51,6 +52,7 @@ def test_all_vertices_of_a_bin_are_listed(filter_, fusion, leaves, made, emulate
     taken = engine.run(100)
     np.testing.assert_array_equal(engine.values("level").ravel(), levels)
     assert [step.active for step in taken.supersteps] == np.bincount(levels).tolist()
+    assert [(step.edges, step.direction) for step in taken.supersteps] == [(n, "push") for n in (1, leaves, leaves, 0)]
     assert engine.executor.filters == ["ballot", made, "online", "online"]
     engine.close()
 

@@ -194,14 +194,19 @@ def test_the_threads_of_a_worker_combine_their_values(kernels, worker):
 def test_messages_tell_whether_they_have_changed_anything(kernels):
     rng, count = np.random.default_rng(2), BLOCK
     messages, targets = rng.integers(-2, 3, (count, 2)), rng.integers(-2, 3, (count, 6))
-    given = (messages.astype(np.float32), targets.astype(np.float32), np.zeros((count, 4), np.bool_))
+    one = messages[:, 0]
+    floats = targets.astype(np.float32)
+    floats[:, 0][one == 0] = -0.0  # the addition of a zero would change its sign
+    targets[one == 0, 0] = 0
+    given = (messages.astype(np.float32), floats, np.zeros((count, 4), np.bool_))
     _, found, changed = kernels("applications", 1, *given)
-    one, rows = messages[:, 0], targets[:, 4:]
+    rows = targets[:, 4:]
     wanted = targets.copy()
     wanted[:, 0] += one
     wanted[:, 1], wanted[:, 2] = np.minimum(targets[:, 1], one), np.maximum(targets[:, 2], one)
     wanted[:, 4:] = np.minimum(rows, messages)
     assert np.array_equal(found, wanted)
+    assert np.signbit(found[:, 0][one == 0]).all()
     answers = [one != 0, one < targets[:, 1], one > targets[:, 2], (messages < rows).any(1)]
     assert np.array_equal(changed, np.stack(answers, 1))
 
