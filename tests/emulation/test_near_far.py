@@ -17,16 +17,17 @@ from harness.contract import No
 from harness.device.compilation import Compiled
 from harness.emulation.compiler import library
 from harness.lowering.cuda import near_far
-from tests.emulation.device import ATTRIBUTES
+from tests.emulation.device import ATTRIBUTES, emulate
 from tests.engines.near_far import GRAPHS, PROGRAMS, check, scattered
 
+STEPS = GunrockEngine(GunrockSchedule(order="near_far", delta=3.0))
 
-@pytest.fixture
-def emulated_near_far(emulated, monkeypatch):
-    """Return the emulated device, for the kernel of near-far, too, with small blocks and pieces."""
+
+def emulate_near_far(monkeypatch, *, racing=False):
+    """Have the kernels of near-far run on the emulated device, with small blocks and pieces."""
 
     def made(source, headers, _):
-        return Compiled(str(library(source, headers)).encode(), "")
+        return Compiled(str(library(source, headers, racing=racing)).encode(), "")
 
     monkeypatch.setattr(near_far, "compiled", made)
     monkeypatch.setattr(near_far, "architecture", lambda _: "sm_90")
@@ -34,7 +35,21 @@ def emulated_near_far(emulated, monkeypatch):
     monkeypatch.setattr(near_far, "require_memory", lambda _: None)
     monkeypatch.setattr(near_far, "BLOCK", 64)
     monkeypatch.setattr(near_far, "LONG", 40)
+
+
+@pytest.fixture
+def emulated_near_far(emulated, monkeypatch):
+    """Return the emulated device, for the kernels of near-far, too."""
+    emulate_near_far(monkeypatch)
     return emulated
+
+
+@pytest.mark.parametrize("name", ["scattered", "hub", "roads"])
+@pytest.mark.parametrize("style", [OnyxEngine(OnyxSchedule(order="near_far", delta=3.0)), STEPS])
+def test_no_threads_race(name, style, emulated, monkeypatch):
+    device = emulate(monkeypatch, racing=True)
+    emulate_near_far(monkeypatch, racing=True)
+    check(style, "lengths", GRAPHS[name](), 2, device)
 
 
 @pytest.mark.parametrize("name", GRAPHS)
