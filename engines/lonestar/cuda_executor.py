@@ -31,7 +31,7 @@ KERNELS = {"el": ("edges",), "hybrid": ("nodes", "remaining", "edges"), "owner":
 def kernels_of(schedule: LonestarSchedule) -> tuple[str, ...]:
     """Return what the kernels of a step run, in the order of the plan; *all*: the only one."""
     found = KERNELS.get(schedule.order, ("all",))
-    return (*found, "owned") if schedule.hand_over else found
+    return (*found, "owned_columns", "owned") if schedule.hand_over else found
 
 
 class LonestarExecutor(CudaExecutor):
@@ -193,21 +193,25 @@ class LonestarExecutor(CudaExecutor):
             before, left = left, self._progress(name, left, int(sizes[number % 3]))
             starved = done < passes if several else starving(before, left)
             if self.schedule.hand_over and left and starved:
-                self._hand_over(kernels["owned"], number, left, ran)
+                self._hand_over(kernels, number, left, ran + 1)
                 number, ran = 1, ran + 1
-                left = self._progress(name, left, self._left(number))
+                left = self._left(number)
         self.passes[name] += ran
 
-    def _hand_over(self, kernel: CudaKernel, number: int, left: int, ran: int) -> None:
-        """Run the edges of pass ``number`` by hubs, as pass 0. ``ran``: the passes before it in this superstep."""
+    def _hand_over(self, kernels: Mapping[str, CudaKernel], number: int, left: int, ran: int) -> None:
+        """Run the edges of pass ``number`` by hubs, as pass 0. ``ran``: the passes of this superstep with this one.
+
+        Owners of two hubs may refuse each other all edges between them, as they do not lock in the order of vertices.
+        """
         csc, arrays = self.store.graph.csc, self.arrays
         listed = arrays[f"list_{number % 2}"][:left].get()
-        order, bounds = by_hub(csc.neighbours[listed], csc.row_of_edge[listed], MOST_UNITS)
+        order, bounds, single = by_hub(listed, csc.neighbours[listed], csc.row_of_edge[listed], MOST_UNITS)
         arrays["list_0"][:left].set(listed[order])
         arrays["owned"][: len(bounds)].set(bounds.astype(listed.dtype))
         arrays["sizes"][:4].set(np.array([left, 0, 0, ran], np.uint64))
-        units = len(bounds) - 1
-        self._launch(kernel, 0, units, min(units, self._resident(kernel)))
+        for kernel, first, last in ((kernels["owned_columns"], 0, single), (kernels["owned"], single, len(bounds) - 1)):
+            if last > first:
+                self._launch(kernel, first, last, min(last - first, self._resident(kernel)))
 
     def _progress(self, name: str, before: int, left: int) -> int:
         if left >= before:

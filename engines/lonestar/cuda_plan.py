@@ -160,6 +160,10 @@ class StepPlanner:
 
     def _owned(self, step: EdgeStep, lists: Signature) -> None:
         signature = [*FIRST, ("owned", "offsets"), *lists, *LOCKED, *ENDS]
+        columns = templates.OWNED_COLUMNS.format(depth=DEPTH)
+        builder = self._builder(f"{step.name}_owned_columns", columns, signature)
+        updating_column(builder, step)
+        self._finish(builder)
         builder = self._builder(f"{step.name}_owned", templates.OWNED, signature)
         updating(builder, step, "edge")
         self.draft.own(work("owned", min(self.edges, hand_over.MOST_UNITS) + 1, self.position))

@@ -62,7 +62,6 @@ EDGE_LOCKED = """
 OWNED = """
     @kernel
     const bool stamping = taking[0] != 0;
-    edges_of_pass(sizes, 0);
     if (!group.idle()) for (Id unit = first + group_across_blocks(group); unit < last; unit += groups_of_grid()) {
         const EdgeId end = owned[unit + 1];
         for (EdgeId i = owned[unit]; i < end; ++i) {
@@ -77,6 +76,49 @@ OWNED = """
             }
         }
     }
+"""
+# The same for units of one destination each, whose lock and values a lane group keeps while it runs the unit's edges.
+OWNED_COLUMNS = """
+    @kernel
+    const bool stamping = taking[0] != 0;
+    EdgeId* const later = list_1;
+    if (!group.idle()) for (Id unit = first + group_across_blocks(group); unit < last; unit += groups_of_grid()) {{
+        const EdgeId end = owned[unit + 1];
+        const Id v = in_rows[list_0[owned[unit]]];
+        if (!try_lock(group, locks, v)) {{
+            if (group.leads())
+                for (EdgeId i = owned[unit]; i < end; ++i) later[atomicAdd(size_of(sizes, 1), Number(1))] = list_0[i];
+            continue;
+        }}
+        @column
+        for (EdgeId base = owned[unit]; base < end; base += {depth}) {{
+            struct {{
+                @fields
+            }} fetched[{depth}];
+            const unsigned locked = lock_listed<{depth}>(group, locks, list_0, in_neighbours, base, end, later, sizes);
+            if (!locked) continue;
+            _Pragma("unroll") for (int d = 0; d < {depth}; ++d) {{
+                auto& got = fetched[d];
+                if (locked >> d & 1u) {{
+                    const EdgeId e = list_0[base + d];
+                    const Id u = in_neighbours[e];
+                    @fetch
+                }}
+            }}
+            _Pragma("unroll") for (int d = 0; d < {depth}; ++d) {{
+                const auto& got = fetched[d];
+                if (locked >> d & 1u) {{
+                    const EdgeId e = list_0[base + d];
+                    const Id u = in_neighbours[e];
+                    @visit
+                    stamp(group, stamping, stamps, counters, e, u, v);
+                }}
+            }}
+            unlock_listed<{depth}>(group, locks, list_0, in_neighbours, base, locked);
+        }}
+        @finish
+        unlock(group, locks, v);
+    }}
 """
 # One pass over columns; a lane group keeps a column's values in registers while it runs the column's edges.
 NODE_LOCKED = """

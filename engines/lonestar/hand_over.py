@@ -19,18 +19,22 @@ def starving(before: int, left: int) -> bool:
     return left >= LEAST and before - left < before // LEAST_SHARE
 
 
-def by_hub(sources: Array, destinations: Array, most: int) -> tuple[Array, Array]:
-    """Return an order of edges in which those of a hub are consecutive, int64[n], and the bounds of units, int64.
+def by_hub(edges: Array, sources: Array, destinations: Array, most: int) -> tuple[Array, Array, int]:
+    """Return an order of edges by hubs, int64[n], the bounds of units, int64, and the number of units of one destination.
 
-    The hub of an edge is the end with more of these edges; of two with equally many, the destination. Each unit has
-    whole hubs, one if there are at most ``most`` of them. Units are sorted by falling number of edges if each is a hub.
+    The hub of an edge is the end with more of these edges; of two with equally many, the destination. The units of one
+    destination come first, that with the most edges before the others. Each of the other units has whole hubs, sources
+    or destinations. ``edges``: their positions, by which those of a hub are sorted. ``most``: units.
     """
     vertices = np.concatenate([sources, destinations])
     degrees = np.bincount(vertices) if len(vertices) else np.zeros(1, np.int64)
-    hubs = np.where(degrees[sources] > degrees[destinations], sources, destinations)
-    own = np.bincount(hubs, minlength=1)
-    order = np.lexsort((hubs, -own[hubs]))
-    starts = np.flatnonzero(np.diff(hubs[order], prepend=-1))
-    if len(starts) > most:
-        starts = starts[np.arange(most) * len(starts) // most]
-    return order, np.append(starts, len(order)).astype(np.int64)
+    of_source = degrees[sources] > degrees[destinations]
+    hubs = np.where(of_source, sources, destinations)
+    own = np.bincount(2 * hubs + of_source, minlength=1)[2 * hubs + of_source]  # edges of an edge's hub on its side
+    order = np.lexsort((edges, hubs, -own, of_source))
+    starts = np.flatnonzero(np.diff(2 * hubs[order] + of_source[order], prepend=-1))
+    single = min(int(np.searchsorted(starts, len(edges) - np.count_nonzero(of_source))), most // 2)
+    rest = starts[single:]
+    if len(rest) > most - single:
+        rest = rest[np.arange(most - single) * len(rest) // (most - single)]
+    return order, np.concatenate([starts[:single], rest, [len(order)]]).astype(np.int64), single

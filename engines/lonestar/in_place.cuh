@@ -73,6 +73,10 @@ __device__ inline void unlock_both(const LaneGroup& group, Id* locks, Id u, Id v
     }
 }
 
+// Three counts of edges: of this pass, of the next, and the one of the last, which is set to zero. Then the number of
+// passes that have run.
+__device__ inline Number* size_of(Number* sizes, Id pass) { return sizes + pass % 3; }
+
 // Try to lock the sources of DEPTH edges from `base` on that are not done; return a bit for each edge that may run, and
 // add to `missing` those that may not. All attempts are in flight at once.
 template <int DEPTH>
@@ -112,7 +116,37 @@ __device__ inline void unlock_sources(const LaneGroup& group, Id* locks, bool* d
     }
 }
 
-// An edge that holds its locks stores how many edges were before it at either end.
+// The same for DEPTH listed edges; those that may not run are appended to the list of the next pass.
+template <int DEPTH>
+__device__ inline unsigned lock_listed(const LaneGroup& group, Id* locks, const EdgeId* listed, const Id* sources, EdgeId base,
+                                       EdgeId end, EdgeId* later, Number* sizes)
+{
+    unsigned locked = 0;
+    if (group.leads()) {
+        Id before[DEPTH];
+        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d)
+            before[d] = base + d < end ? atomicCAS(locks + sources[listed[base + d]], 0u, 1u) : 1u;
+        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
+            if (before[d] == 0u) locked |= 1u << d;
+            else if (base + d < end) later[atomicAdd(size_of(sizes, 1), Number(1))] = listed[base + d];
+        }
+        if (locked) __threadfence();
+    }
+    return group.from(locked, 0);
+}
+template <int DEPTH>
+__device__ inline void unlock_listed(const LaneGroup& group, Id* locks, const EdgeId* listed, const Id* sources, EdgeId base,
+                                     unsigned locked)
+{
+    group.sync();
+    if (group.leads()) {
+        __threadfence();
+        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d)
+            if (locked >> d & 1u) atomicExch(locks + sources[listed[base + d]], 0u);
+    }
+}
+
+// An edge that holds its locks notes how many edges were before it at either end.
 __device__ inline void stamp(const LaneGroup& group, bool stamping, Id* stamps, Id* counters, EdgeId e, Id u, Id v)
 {
     if (!stamping || !group.leads()) return;
@@ -144,9 +178,6 @@ struct Counted {
     }
 };
 
-// Three counts of edges: of this pass, of the next, and the one of the last, which is set to zero. Then the number of
-// passes that have run.
-__device__ inline Number* size_of(Number* sizes, Id pass) { return sizes + pass % 3; }
 __device__ inline EdgeId edges_left(Number* sizes, Id pass)
 {
     return EdgeId(*const_cast<volatile Number*>(size_of(sizes, pass)));

@@ -27,9 +27,9 @@ def early(monkeypatch):
     monkeypatch.setattr(hand_over, "TURN", 1)
     counts, run = [], LonestarExecutor._hand_over
 
-    def noted(self, kernel, number, left, ran):
+    def noted(self, kernels, number, left, ran):
         counts.append(left)
-        run(self, kernel, number, left, ran)
+        run(self, kernels, number, left, ran)
 
     monkeypatch.setattr(LonestarExecutor, "_hand_over", noted)
     return counts
@@ -39,6 +39,27 @@ def prepared(emulated, features, **options):
     graph = ALGORITHM.prepare_graph(hubs())
     program, inputs = trace(ALGORITHM), ALGORITHM.inputs(graph, features)
     return cuda_engine(program, graph, features, emulated, **options), program, graph, inputs, features
+
+
+def test_hubs_that_are_all_locked_are_left_to_later_passes(emulated, early, monkeypatch):
+    """A column whose lock is held leaves all of its edges."""
+    engine, program, graph, inputs, _ = prepared(emulated, 16, order="el")
+    engine.reset(inputs)
+    column, executor, left = 160, engine.executor, []
+    run = LonestarExecutor._hand_over
+
+    def held(self, kernels, number, count, ran):
+        self.arrays["locks"][column] = 1
+        run(self, kernels, number, count, ran)
+        self.arrays["locks"][column] = 0
+        left.append(self._left(1))
+
+    monkeypatch.setattr(LonestarExecutor, "_hand_over", held)
+    found = replayed(engine, program, graph, inputs, 16, supersteps=1)
+    assert found.ok, found.detail
+    listed = executor.arrays["sizes"].get()
+    assert left[0] >= 40
+    assert not listed[:3].any()
 
 
 @pytest.mark.parametrize(
@@ -80,19 +101,24 @@ def test_without_hand_over_passes_go_on(emulated, early):
     assert not early
 
 
-DEFECTS = {
-    "skipped edge": ("for (EdgeId i = owned[unit]; i < end; ++i)", "for (EdgeId i = owned[unit] + 1; i < end; ++i)"),
-    "doubled edge": ("i < end; ++i)", "i < end + (unit == 0); ++i)"),
-    "forgotten lock": ("if (try_both(group, locks, u, v))", "if (try_both(group, locks, u, v) | 1)"),
-}
+DEFECTS = {  # of a template: what it does wrong, and where
+    "skipped edge": ("OWNED", "for (EdgeId i = owned[unit]; i < end; ++i)",
+                     "for (EdgeId i = owned[unit] + 1; i < end; ++i)"),
+    "doubled edge": ("OWNED", "i < end; ++i)", "i < end + (unit == first); ++i)"),
+    "skipped edge of a column": ("OWNED_COLUMNS", "base = owned[unit];", "base = owned[unit] + 1;"),
+    "row of another edge": ("OWNED_COLUMNS", "const auto& got = fetched[d];", "const auto& got = fetched[0];"),
+    "column not written": ("OWNED_COLUMNS", "@finish", "if (v & 1)\n        @finish"),
+    "lock of a column left held": ("OWNED_COLUMNS", "        unlock(group, locks, v);\n", ""),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("defect", [one if one == "skipped edge" else pytest.param(one, marks=pytest.mark.full)
+@pytest.mark.parametrize("defect", [one if "skipped" in one else pytest.param(one, marks=pytest.mark.full)
                                     for one in DEFECTS])  # fmt: skip
 def test_a_wrong_kernel_is_found(defect, monkeypatch, emulated, early):
-    right, wrong = DEFECTS[defect]
-    assert cuda_templates.OWNED.count(right) == 1
-    monkeypatch.setattr(cuda_templates, "OWNED", cuda_templates.OWNED.replace(right, wrong))
+    name, right, wrong = DEFECTS[defect]
+    text = getattr(cuda_templates, name)
+    assert text.count(right) == 1
+    monkeypatch.setattr(cuda_templates, name, text.replace(right, wrong))
     engine, *rest = prepared(emulated, 16, order="el")
     try:
         assert not replayed(engine, *rest, supersteps=2).ok

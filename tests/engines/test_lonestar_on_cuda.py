@@ -181,9 +181,9 @@ def test_edges_of_hubs_are_handed_over_on_a_device(order, barrier, device, monke
     monkeypatch.setattr(hand_over, "LEAST", 2)
     counts, run = [], LonestarExecutor._hand_over
 
-    def noted(self, kernel, number, left, ran):
+    def noted(self, kernels, number, left, ran):
         counts.append(left)
-        run(self, kernel, number, left, ran)
+        run(self, kernels, number, left, ran)
 
     monkeypatch.setattr(LonestarExecutor, "_hand_over", noted)
     check_replay(ALGORITHM, large(), 16, device, order=order, barrier=barrier)

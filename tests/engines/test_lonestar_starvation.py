@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -96,11 +97,12 @@ def test_few_edges_of_a_long_list_are_starving():
     assert not starving(LEAST, LEAST - 1)
 
 
-@pytest.mark.parametrize("most", [1000, 3])
+@pytest.mark.parametrize("most", [1000, 6])
 def test_edges_of_a_hub_are_consecutive(most):
     rng = np.random.default_rng(4)
     sources, destinations = rng.zipf(1.6, 400) % 50, 50 + rng.zipf(1.6, 400) % 40
-    order, bounds = by_hub(sources, destinations, most)
+    edges = rng.permutation(1000)[:400]
+    order, bounds, single = by_hub(edges, sources, destinations, most)
     assert sorted(order) == list(range(400))
     degree = {}
     for vertex in (*sources, *destinations):
@@ -108,16 +110,17 @@ def test_edges_of_a_hub_are_consecutive(most):
     hubs = [u if degree[u] > degree[v] else v for u, v in zip(sources[order], destinations[order], strict=True)]
     changes = [i for i in range(400) if i == 0 or hubs[i] != hubs[i - 1]]
     assert len(changes) == len(set(hubs))
-    assert bounds[0] == 0
-    assert bounds[-1] == 400
+    assert (bounds[0], bounds[-1]) == (0, 400)
     assert set(bounds[:-1]) <= set(changes)
     assert len(bounds) - 1 == min(most, len(changes))
-    if most > len(changes):
-        sizes = np.diff(bounds)
-        assert (np.diff(sizes) <= 0).all()
+    for first, last in pairwise(bounds[: single + 1]):
+        assert set(hubs[first:last]) == {destinations[order[first]]}
+        assert (np.diff(edges[order[first:last]]) > 0).all()
+    assert single == min(most // 2, len({hub for hub in hubs if hub >= 50}))
+    assert (np.diff(np.diff(bounds[: single + 1])) <= 0).all()
     nothing = np.zeros(0, np.int64)
-    order, bounds = by_hub(nothing, nothing, most)
-    assert (len(order), bounds.tolist()) == (0, [0])
+    order, bounds, single = by_hub(nothing, nothing, nothing, most)
+    assert (len(order), bounds.tolist(), single) == (0, [0], 0)
 
 
 def test_orders_without_lists_have_nothing_to_hand_over():
