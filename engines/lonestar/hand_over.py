@@ -20,7 +20,7 @@ def starving(before: int, left: int) -> bool:
 
 
 def by_hub(edges: Array, sources: Array, destinations: Array, most: int) -> tuple[Array, Array, int]:
-    """Return an order of edges by hubs, int64[n], the bounds of units, int64, and the number of units of one destination.
+    """Return an order of edges by hubs, int64[n], the bounds of units, int64, and the number of units of a destination.
 
     The hub of an edge is the end with more of these edges; of two with equally many, the destination. The units of one
     destination come first, that with the most edges before the others. Each of the other units has whole hubs, sources
