@@ -111,8 +111,8 @@ class OnyxSchedule(EdgeOptions):
 
     ``tune``: choose ``direction``, ``change_driven`` and, on a GPU, ``balance`` and ``persistent`` by timing a few
     plans on the real problem at the first reset (:mod:`engines.onyx.tuning`). After ``tune_s`` seconds no further
-    plan is tried. Options that are given are kept. The record has the times of the plans as ``tried``, which cannot be
-    set.
+    plan is tried. Options that are given are kept; ``share_by`` and ``bottom_up`` only in plans of *adaptive*. The
+    record has the times of the plans as ``tried``, which cannot be set.
 
     ``solver``: solve the linear system of a program whose superstep is x -> A x + b, by BiCGSTAB, or by conjugate
     gradients if A is symmetric (:mod:`engines.onyx.krylov_engine`). The run leaves bulk-synchronous order and counts no

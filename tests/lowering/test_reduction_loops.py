@@ -10,6 +10,7 @@ import pytest
 from harness.graph import Graph
 from harness.language import Algorithm, Inputs, K, trace
 from harness.lowering.cpu.reduction_loops import CHAINS, LONGEST, RUN
+from harness.lowering.cpu.templates import TemplateLoop
 from tests.engines.problems import prepared
 
 UNIT = 2.0**-24
@@ -120,3 +121,18 @@ def test_a_loop_of_long_rows_is_written_in_runs_only():
         texts.append(run.explain())
     assert [text.count("not_unrolled()") > 0 for text in texts] == [True, False]
     assert all(f"e + {run}" in text for run, text in zip((CHAINS * RUN, RUN), texts, strict=True))
+
+
+def test_the_loop_of_a_block_is_found_in_a_template():
+    template = "\n".join([
+        "for v in range(bounds[t], bounds[t + 1]):", "    @vertex",
+        "    for e in range(at(offsets, v), at(offsets, v + 1)):", "        u = at(ends, e)", "        @edge",
+        "    @after",
+    ])  # fmt: skip
+    loop = TemplateLoop.of(template, "e", "edge")
+    assert (loop.first, loop.stop, loop.body) == ("at(offsets, v)", "at(offsets, v + 1)", ["u = at(ends, e)", "@edge"])
+    assert loop.replaced(["pass"]).splitlines() == [*template.splitlines()[:2], "    pass", "    @after"]
+    outer = TemplateLoop.of(template, "v", "vertex")
+    assert (outer.first, outer.stop, len(outer.body), outer.after) == ("bounds[t]", "bounds[t + 1]", 5, [])
+    with pytest.raises(ValueError, match="range.n. has no two arguments"):
+        TemplateLoop.of("for e in range(n):\n    @edge", "e", "edge")
