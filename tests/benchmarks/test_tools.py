@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from harness.graph.generators import grid
-from tests.benchmarks import near_far, second_thread
+from tests.benchmarks import aggregation, near_far, plans_on_gpu, second_thread
 from tests.benchmarks.one_renderer import __main__ as one_renderer
 
 
@@ -41,3 +41,23 @@ def test_widths_of_near_far_are_measured(capsys, monkeypatch):
     assert [line.count(" supersteps, ") for line in lines[1:]] == [1, 1, 1]
     widths = [float(line.split("delta")[1].split(":")[0]) for line in lines[1:]]
     assert widths[1:] == pytest.approx([8 * widths[0], 2 * widths[0]], rel=0.02)  # the last is the default
+
+
+def test_an_aggregation_is_timed_beside_scipy(capsys, monkeypatch):
+    arguments = ["--graphs", "rmat", "grid", "--size", "8", "--features", "1", "--rounds", "1", "--supersteps", "2"]
+    lines = printed(aggregation, arguments, capsys, monkeypatch)
+    assert [line.split(" | ")[0] for line in lines[3:]] == ["| rmat_8", "| grid_16x16"]
+    for line in lines[3:]:
+        scipy, onyx, ratio = (float(cell) for cell in line.strip("| ").split(" | ")[3:])
+        assert ratio == pytest.approx(scipy / onyx, rel=0.5, abs=0.01)  # of rounded numbers
+
+
+def test_plans_are_timed_and_refusals_named(capsys, monkeypatch):
+    small = ["--device", "cpu", "--graph", "grid:12", "--rounds", "1", "--plans"]
+    lines = printed(plans_on_gpu, [*small, "gunrock", "onyx hooking", "onyx changes, push"], capsys, monkeypatch)
+    assert lines[0].startswith("components, k = 1, grid_12x12")
+    assert "us/superstep" in lines[1]
+    assert lines[2].split()[-1] == "us", "hooking has no supersteps"
+    assert "option balance has no meaning on the CPU" in lines[3]
+    late = printed(plans_on_gpu, ["--seconds", "0", *small, "onyx"], capsys, monkeypatch)
+    assert late[1:] == ["onyx: no time left"]
