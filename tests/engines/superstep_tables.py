@@ -24,6 +24,9 @@ RUNS: dict[str, tuple[str, dict[str, Any], str, int]] = {
     "onyx pulls what changed if little did, bfs": ("onyx", {**PULL, "dense_share": 0.05}, "bfs", 3),
     "onyx pulls what changed, always, bfs": ("onyx", {**PULL, "dense_share": 1.0}, "bfs", 3),
     "onyx pulls what changed, as estimated, bfs": ("onyx", PULL, "bfs", 3),
+    "onyx pulls what changed if little did, unfolded, bfs": (
+        "onyx", {**PULL, "dense_share": 0.05, "fold": False}, "bfs", 3,
+    ),
     "onyx pulls what changed, kcore": ("onyx", {**PULL, "dense_share": 0.5}, "kcore", 1),
     "onyx pulls what changed, as estimated, kcore": ("onyx", PULL, "kcore", 1),
     "onyx pushes what changed, bfs": ("onyx", PUSH, "bfs", 3),
@@ -45,7 +48,7 @@ RUNS: dict[str, tuple[str, dict[str, Any], str, int]] = {
     "scaph by value, bfs": ("scaph", {"window_mb": 0.0005, "order": "value", "counters": True}, "bfs", 7),
     "scaph by turns, bfs": ("scaph", {"window_mb": 0.0005, "order": "zigzag", "slots": 2, "low": "stream"}, "bfs", 7),
     "scaph twice each, bfs": ("scaph", {"window_mb": 0.0005, "rounds": 2, "order": "value", "slots": 3}, "bfs", 7),
-}
+}  # fmt: skip
 GRAPHS = ("chain", "grid", "rmat", "scattered", "no edges")
 
 
