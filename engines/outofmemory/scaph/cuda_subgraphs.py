@@ -19,6 +19,7 @@ from harness.api.cuda import PinnedMemory, Streamer, aligned, name_of_test, on_h
 if TYPE_CHECKING:
     from engines.outofmemory.scaph.packing import Packer
     from engines.outofmemory.scaph.reading import Choice, Readings
+    from harness.api import Inputs
     from harness.api.cuda import Bounds, Call, Replay
 
 Array = NDArray[Any]
@@ -78,7 +79,10 @@ class SubgraphStreamer(Streamer):
         self.flags: Array = flags.host.view(np.bool_) if flags else np.zeros(0, np.bool_)
         self._packed = 0
         self.note: Callable[[Array], None] | None = None  # takes the rows that a synchronous superstep reads
-        self.supersteps = -1  # the latest superstep that was queued in this run, from 0
+        self.supersteps = -1  # queued since a run began, less one
+        self.left = 0  # supersteps that the run may have after the latest one queued
+        self.sweeper: SubgraphCall | None = None  # the latest call that copied all subgraphs, if its next one may, too
+        self.ahead: dict[Hashable, int] = {}  # the slots of subgraphs that are copied before they are chosen
 
     @property
     def edge_bytes(self) -> int:
@@ -94,9 +98,15 @@ class SubgraphStreamer(Streamer):
         assert not listed, "pushes list no vertices"
         return SubgraphCall(self, call)
 
+    def refresh(self, inputs: Inputs) -> None:
+        """Forget what is in the slots: a run begins."""
+        super().refresh(inputs)
+        self.sweeper, self.ahead = None, {}
+
     def close(self) -> None:
         """Release the slots and the buffers."""
         super().close()
+        self.sweeper = None
         self.stagings.clear()
         self._flags_owner, self.flags = None, np.zeros(0, np.bool_)
 
@@ -177,6 +187,7 @@ class CountedSuperstep:
     def launch(self) -> None:
         """Queue the calls."""
         self.streamer.supersteps += 1
+        self.streamer.left -= 1
         self.calls.launch()
 
 
@@ -195,14 +206,15 @@ class SubgraphCall:
         self.ends = cupy.asarray(np.array([call.bounds[0], *(last for _, last in self.parts)], np.uint32))
         self.found = cupy.zeros(3 * max(1, len(self.parts)), np.int64)
         self._made: dict[tuple[int, int | None], Call] = {}
-        self._ahead: dict[int, int] = {}  # the slots of subgraphs that are copied before they are chosen
         times = streamer.readings.times
         self.counting, self.fetching = DeviceTime(times, "values"), DeviceTime(times, "flags")
 
     def start(self) -> None:
         """Count the active rows of every subgraph, and run the kernel for each subgraph with active vertices."""
         chosen: dict[int, Choice] = {}
-        self._prefetch()
+        sweeper = self.streamer.sweeper
+        if sweeper and (sweeper.kernel is self.kernel or self.streamer.left > 0):
+            sweeper.prefetch()
         counts, readings = self.counts(), self.streamer.readings
         for number, (active, edges, _) in enumerate(counts):
             if active:
@@ -224,18 +236,21 @@ class SubgraphCall:
             self._read_in_place(chosen)
         self.streamer.join(sorted(slots))
         copied = [number for number, choice in chosen.items() if choice.means == "copied"]
-        self.streamer.swept[self.kernel.name] = len(copied) == len(self.parts)
+        if copied and len(copied) == len(self.parts):
+            self.streamer.sweeper = self
+        elif self.streamer.sweeper and self.streamer.sweeper.kernel is self.kernel:
+            self.streamer.sweeper = None
 
-    def _prefetch(self) -> None:
-        """Queue the copies of the first subgraphs, if all were copied in order when the kernel was last called."""
+    def prefetch(self) -> None:
+        """Queue the copies of the first subgraphs, unless some are ahead; with rounds, or another order, none."""
         streamer, slots = self.streamer, self.streamer.readings.slots
-        self._ahead = {}
-        if streamer.readings.order.kind == "index" and streamer.swept.get(self.kernel.name):
-            for number in range(min(streamer.most_ahead, len(self.parts))):
-                self._ahead[number] = slots.choose()
-                slots.put(self._ahead[number], None)
-                streamer.fill(self._ahead[number], self.names, *self.edges(number))
-                streamer.readings.traffic.moved["copied"] += streamer.stored(self.names, *self.edges(number))
+        if streamer.ahead or streamer.readings.order.kind != "index" or streamer.plan.schedule.rounds > 1:
+            return
+        for number in range(min(streamer.most_ahead, len(self.parts))):
+            slot = streamer.ahead[self.key(number)] = slots.choose()
+            slots.put(slot, None)
+            streamer.fill(slot, self.names, *self.edges(number))
+            streamer.readings.traffic.moved["copied"] += streamer.stored(self.names, *self.edges(number))
 
     def _note(self, note: Callable[[Array], None], counts: Sequence[Counts]) -> None:
         """Note the vertices whose edges are read."""
@@ -274,7 +289,7 @@ class SubgraphCall:
             choice = readings.choose((self.kernel.name, first), useful, whole, read, resident=resident, stored=stored)
         if choice.means == "zero_copy":
             readings.traffic.moved["zero_copy"] += in_place
-        if choice.means == "copied" and number in self._ahead:
+        if choice.means == "copied" and self.key(number) in self.streamer.ahead:
             readings.traffic.moved["copied"] -= stored  # counted when its copy was queued
         return choice
 
@@ -324,8 +339,9 @@ class SubgraphCall:
     def _process(self, number: int, means: str, flags: Array | None) -> int:
         """Read a subgraph and run the kernel for its vertices, on the stream of its slot; return the slot."""
         streamer, slots, key = self.streamer, self.streamer.readings.slots, self.key(number)
-        held = slots.of(key) if means == "resident" else self._ahead.pop(number, None) if means == "copied" else None
+        held = slots.of(key) if means == "resident" else streamer.ahead.pop(key, None) if means == "copied" else None
         slot = slots.choose() if held is None else held
+        streamer.ahead = {other: place for other, place in streamer.ahead.items() if place != slot}
         slots.put(slot, None if means == "extracted" else key)
         if means == "copied" and held is None:
             streamer.fill(slot, self.names, *self.edges(number))

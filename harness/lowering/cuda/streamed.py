@@ -309,7 +309,9 @@ class Streamed:
         """Queue all calls in order on the current stream; wait for it before calls that read edges."""
         coming = list(self.windowed)
         for call in self.calls:
-            swept = next((one for one in coming if one.swept), None)
+            # A windowed call waits for the stream: before that, copies for the next superstep are queued as well.
+            following = [*coming, *self.windowed] if isinstance(call, WindowedCall) else coming
+            swept = next((one for one in following if one.swept), None)
             if swept:
                 swept.prefetch()
             if coming and call is coming[0]:
