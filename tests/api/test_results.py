@@ -51,6 +51,7 @@ def test_a_row_for_every_cell(folder):
     results = Results.read(folder)
     assert (results.baseline, results.folder, results.cells, len(results)) == ("slow", folder, 4, 3)
     assert [one["cell"] for one in results] == ["a", "b", "c"]
+    assert repr(results) == f"<Results: 3 of 4 cells, 2 ok, in {folder}>"
     slow, fast, lost = results.rows()
     assert slow == {
         "graph": "ring",

@@ -79,7 +79,7 @@ def test_phases_are_stacked_in_the_order_of_a_run():
         "validate": [(5.0, 0.5), (3.25, 0.0)],
     }
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["slow", "fast"]
-    assert axes.get_xlabel() == "seconds"
+    assert (axes.get_xlabel(), axes.get_title()) == ("seconds", "ring · flood, k = 8")
     assert len({bar[0].get_facecolor() for bar in axes.containers}) == 4
 
 

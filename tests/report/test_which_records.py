@@ -24,6 +24,7 @@ from harness.report.comparison import (
     ratio,
     ratio_of,
 )
+from harness.report.series import comparisons, standings
 from tests.records.samples import accurate_record, record, solved
 
 SIX = [[1.0, 1.1, 0.9]] * 6
@@ -227,3 +228,15 @@ def test_intervals_over_rounds():
 )
 def test_a_steady_change_is_a_trend(samples, met):
     assert trend(samples) == pytest.approx(met)
+
+
+def test_the_standing_of_an_engine_counts_ties_and_leaves_out_times_without_a_verdict():
+    groups = []
+    for k, mine in ((1, (2.0, 1.98, 2.02)), (2, (8.0, 7.9, 8.1)), (3, (3.99, 3.8, 4.2)), (4, (1.0, 0.9, 1.1))):
+        fast = record("fast", mine, features=k, marks=[Mark.BUSY] if k == 4 else [])
+        groups += comparisons([record("slow", (4.0, 3.9, 4.1), features=k), fast], "slow")
+    slow, fast = standings(groups)
+    assert (slow.engine, slow.ok, slow.cells, slow.fastest, slow.compared, slow.mean) == ("slow", 4, 4, 1, 4, 1.0)
+    assert (fast.ok, fast.cells, fast.fastest, fast.compared, fast.undecided) == (4, 4, 1, 3, 1)
+    assert fast.mean == pytest.approx((2.0 * 0.5 * (4.0 / 3.99)) ** (1 / 3))
+    assert (fast.lowest, fast.highest) == (0.5, 2.0)
