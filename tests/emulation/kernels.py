@@ -6,16 +6,20 @@ import re
 from collections.abc import Mapping
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from harness.emulation.arrays import DeviceArray, allocated
-from harness.emulation.compiler import library
+from harness.emulation.compiler import library, unavailable
 from harness.lowering.cuda.modules import HEADER, headers
 from harness.lowering.cuda.run_extension import RunExtension
 from tests.emulation.racing import RacingModule
 from tests.engines.device_functions import headers_of_lane_groups
 
-__all__ = ["Kernels", "headers", "headers_of_lane_groups", "heading"]
+__all__ = ["EMULATED", "Kernels", "headers", "headers_of_lane_groups", "heading"]
+
+# Marks of a module: all rows of its tests run by default, because they take little once its kernels are compiled.
+EMULATED = [pytest.mark.skipif(bool(unavailable()), reason=unavailable()), pytest.mark.short_run(rows=10**6)]
 
 
 def heading(

@@ -10,10 +10,9 @@ import pytest
 from engines.outofmemory.emogi import cuda_plan as emogi
 from engines.pushbaseline.gunrock import cuda_plan as gunrock
 from engines.pushbaseline.tigr import cuda_plan as tigr
-from harness.emulation.compiler import unavailable
-from tests.emulation.kernels import Kernels, headers, heading
+from tests.emulation.kernels import EMULATED, Kernels, headers, heading
 
-pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
+pytestmark = EMULATED
 
 BLOCK = 64
 EDGE_BITS = gunrock.EDGE_BITS

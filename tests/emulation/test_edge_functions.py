@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from engines.onyx.cuda_plan import FOLDER
-from harness.emulation.compiler import unavailable
-from tests.emulation.kernels import Kernels, headers, heading
+from tests.emulation.kernels import EMULATED, Kernels, headers, heading
 
-pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
+pytestmark = EMULATED
 
 BLOCK, AHEAD = 64, 8  # chunks that a warp tests at once
 SOURCE = """

@@ -6,14 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from engines.lonestar import cuda_plan as lonestar
 from engines.lonestar import cuda_probe
-from harness.emulation.compiler import unavailable
-from tests.emulation.kernels import Kernels, headers, heading
+from tests.emulation.kernels import EMULATED, Kernels, headers, heading
 
-pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
+pytestmark = EMULATED
 
 NOTED = """
 static char trace[32];

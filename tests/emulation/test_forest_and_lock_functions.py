@@ -11,10 +11,9 @@ from scipy.sparse.csgraph import connected_components
 
 from engines.lonestar import cuda_plan as lonestar
 from engines.onyx import cuda_hooking
-from harness.emulation.compiler import unavailable
-from tests.emulation.kernels import Kernels, headers, heading
+from tests.emulation.kernels import EMULATED, Kernels, headers, heading
 
-pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
+pytestmark = EMULATED
 
 BLOCK, LONG = 64, 9
 SIZES = [1, BLOCK, BLOCK + 1, 3 * BLOCK - 1]

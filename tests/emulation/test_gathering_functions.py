@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from engines.onyx.cuda_plan import FOLDER
-from harness.emulation.compiler import unavailable
-from tests.emulation.kernels import Kernels, headers, heading
+from tests.emulation.kernels import EMULATED, Kernels, headers, heading
 from tests.emulation.test_edge_functions import DEGREES, graph, within
 
-pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
+pytestmark = EMULATED
 
 BLOCK, MANY = 128, 20  # threads; edges of a vertex that gather leaves out
 GATHER = """

@@ -10,10 +10,9 @@ import pytest
 from engines.lonestar import cuda_probe as lonestar
 from engines.onyx import cuda_probe as onyx
 from harness.device import cuda_rates, link_rates
-from harness.emulation.compiler import unavailable
-from tests.emulation.kernels import Kernels
+from tests.emulation.kernels import EMULATED, Kernels
 
-pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
+pytestmark = EMULATED
 
 BLOCK, DEGREE = 64, onyx.DEGREE
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.emulation.compiler import unavailable
-from tests.emulation.kernels import Kernels, headers_of_lane_groups, heading
+from tests.emulation.kernels import EMULATED, Kernels, headers_of_lane_groups, heading
 
-pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
+pytestmark = EMULATED
 
 BLOCK, ROWS = 64, 11
 SHAPES = [(1, 1), (5, 1), (32, 4)]  # lanes, width; (4, 2) is in test_lane_groups.py

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.emulation.compiler import unavailable
 from harness.lowering.cuda.executor import PAST_FIELDS
 from harness.lowering.cuda.movement import BLOCKS, ROWS
 from harness.lowering.cuda.run_state import RUN_FIELDS
-from tests.emulation.kernels import Kernels, headers_of_lane_groups, heading
+from tests.emulation.kernels import EMULATED, Kernels, headers_of_lane_groups, heading
 
-pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
+pytestmark = EMULATED
 
 BLOCK, GROUPS = 128, 2
 SOURCE = (

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from engines.pullbaseline.simdx import cuda_plan as simdx
-from harness.emulation.compiler import unavailable
 from harness.lowering.cuda.run_state import RUN_FIELDS
-from tests.emulation.kernels import Kernels, headers, heading
+from tests.emulation.kernels import EMULATED, Kernels, headers, heading
 from tests.emulation.test_edge_functions import graph
 
-pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
+pytestmark = EMULATED
 
 BLOCK, WARPS, CAPACITY, MOST = 128, 4, 3, 8 * 128
 WORKERS = {"Thread": 1, "Warp": 32, "Block": BLOCK}
