@@ -278,7 +278,7 @@ def test_a_right_answer_is_rated_and_saved(ended):
         ({"several_phases": True}, ("ok", ""), True),
         ({}, ("ok", ""), True),
     ],
-    ids=str,
+    ids=lambda one: "-".join(one) if isinstance(one, dict) else "",
 )
 def test_only_right_and_settled_answers_to_the_given_graph_are_rated(ended, changes, outcome, rated):
     algorithm = Rated({"share": 0.5})

@@ -8,7 +8,7 @@ import pytest
 from harness.language import K, solve_spd, total
 from harness.lowering.cuda.conditions import CHANGING, NEVER, OVER, REBUILDING, Condition, dense, sparse, when
 from harness.lowering.cuda.last_use import overwritable
-from harness.lowering.cuda.layout import DeviceLayout, TeamShape, device_stride, has_matrices, longest_row
+from harness.lowering.cuda.layout import DeviceLayout, LaneGroupShape, device_stride, has_matrices, longest_row
 from harness.lowering.cuda.parameters import KINDS, RESTRICTED, Parameter, joined
 from harness.lowering.cuda.templates import blocks_of, filled
 from tests.language.programs import program_of
@@ -32,13 +32,15 @@ def test_rows_from_three_features_on_are_aligned_for_wide_loads(lanes, stride):
     ],
 )  # fmt: skip
 def test_lanes_share_rows_in_chunks_as_wide_as_they_can_be(longest, width, shape, lane_groups):
-    group = TeamShape.of(longest, True, width)
+    group = LaneGroupShape.of(longest, True, width)
     assert (group.lanes, group.width) == shape
     assert group.lane_groups == lane_groups
-    assert TeamShape.of(longest, False, width) == TeamShape(1, 1)
+    assert LaneGroupShape.of(longest, False, width) == LaneGroupShape(1, 1)
 
 
-@pytest.mark.parametrize("group", [TeamShape(1, 1), TeamShape(5, 1), TeamShape(4, 4), TeamShape(32, 2)])
+@pytest.mark.parametrize(
+    "group", [LaneGroupShape(1, 1), LaneGroupShape(5, 1), LaneGroupShape(4, 4), LaneGroupShape(32, 2)]
+)
 @pytest.mark.parametrize("n", [1, 7, 16, 65])
 def test_every_feature_is_in_one_slot_of_one_lane(group, n):
     members = np.arange(group.lanes)
@@ -67,11 +69,11 @@ def test_the_longest_row_and_matrices_decide_about_the_lanes():
     rows = stepped((), lambda v, graph: {"x": total(v.seed)})
     assert longest_row(rows, DeviceLayout(9)) == 9
     assert not has_matrices(rows)
-    assert TeamShape.for_program(rows, 9, True) == TeamShape(3, 4)
-    assert TeamShape.for_program(rows, 9, True, width=2) == TeamShape(5, 2)
+    assert LaneGroupShape.for_program(rows, 9, True) == LaneGroupShape(3, 4)
+    assert LaneGroupShape.for_program(rows, 9, True, width=2) == LaneGroupShape(5, 2)
     matrices = stepped((K, K), lambda v, graph: {"x": v.x * 2.0})
     assert has_matrices(matrices)
-    assert TeamShape.for_program(matrices, 9, True) == TeamShape(9, 1)
+    assert LaneGroupShape.for_program(matrices, 9, True) == LaneGroupShape(9, 1)
     assert longest_row(stepped((20,), lambda v, graph: {"x": v.x * 2.0}), DeviceLayout(9)) == 20
 
 
