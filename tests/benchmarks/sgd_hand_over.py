@@ -5,6 +5,7 @@ Milliseconds of a sweep and its passes, on ratings whose most popular item has a
 
 from __future__ import annotations
 
+import argparse
 import copy
 import time
 
@@ -22,6 +23,7 @@ RUNS = 5
 
 def main() -> None:
     """Print a line for each graph and schedule."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     algorithm = SGDMatrixFactorisation(epochs=1)
     for exponent in EXPONENTS:
         given = random_ratings(users=400_000, items=15_000, num_ratings=2_000_000, exponent=exponent)

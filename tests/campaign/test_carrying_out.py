@@ -227,6 +227,15 @@ def test_a_job_runs_its_cell_in_its_place(planned, ran, tmp_path, monkeypatch):
         run_job(OmegaConf.create(settings | {"sweep": place | {"cell": None}}))
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C interrupts, which a shell turns off for commands in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_the_second_signal_is_patient_and_handlers_are_restored():
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with pytest.raises(Terminated), sweep._endings():

@@ -185,7 +185,7 @@ def test_a_shell_completes_commands_names_keys_and_values(names):
 def test_the_shell_gets_the_completions_of_its_line(capsys, monkeypatch):
     monkeypatch.setenv("COMP_LINE", "onyx-harness describe gri")
     assert application.main(["-sc", "query=bash"]) == 0
-    assert capsys.readouterr().out == "grid\n"
+    assert capsys.readouterr().out == "grid grid_30m grid_9m\n"
     assert application.main(["-sc", "install=bash"]) == 0
     assert "complete -o nospace -o default -F hydra_bash_completion onyx-harness" in capsys.readouterr().out
 

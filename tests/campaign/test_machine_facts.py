@@ -61,8 +61,8 @@ def test_the_clock_of_the_processor(tmp_path, monkeypatch):
     (tmp_path / "scaling_governor").write_text("performance\n")
     (tmp_path / "cpuinfo_max_freq").write_text("3500000\n")
     assert (environment._governor(), environment._most_clock()) == ("performance", 3500.0)
-    assert environment._version("no-such-package") is None
-    assert environment._version("numpy") is not None
+    assert environment.installed_version("no-such-package") is None
+    assert environment.installed_version("numpy") is not None
 
 
 @pytest.mark.parametrize(("status", "commit"), [("", "abc"), (" M file", "abc+")])

@@ -23,9 +23,9 @@ extern "C" __global__ void advance_{name}(
     Id* pieces)
 {{
     __shared__ Advance<{name}> mine;
-    const Id all = {name}::pieces(*size), sharers = all < gridDim.x ? gridDim.x / max(all, 1u) : 1;
+    const Id all = {name}::ranges(*size), sharers = all < gridDim.x ? gridDim.x / max(all, 1u) : 1;
     for (Id number = blockIdx.x / sharers; number < all; number += gridDim.x / sharers) {{
-        const Piece whole = {name}::piece(number, *size, starts), piece = whole.part(blockIdx.x % sharers, sharers);
+        const EdgeRange whole = {name}::range(number, *size, starts), piece = whole.part(blockIdx.x % sharers, sharers);
         mine.read(piece, frontier, starts, out_offsets);
         if (threadIdx.x == 0 && blockIdx.x % sharers == 0) {{
             pieces[4 * number] = whole.base, pieces[4 * number + 1] = whole.count;
@@ -41,7 +41,7 @@ extern "C" __global__ void advance_{name}(
 }}
 extern "C" __global__ void shares_{name}(const Size* size, Id* found)
 {{
-    *found = {name}::pieces(*size);
+    *found = {name}::ranges(*size);
 }}"""
     for name in ("BlockMapped", "MergePath")
 )
@@ -188,9 +188,9 @@ extern "C" __global__ void requests(const EdgeId* bases, const unsigned* lanes, 
 {
     const Id i = threadIdx.x;
     Requests read, alone;
-    read.add(bases[i], lanes[i]);
-    read.add(bases[i], 0u);
-    if (stops[i] > bases[i]) alone.add_alone(bases[i], stops[i]);
+    read.add(bases[i], lanes[i], __popc(lanes[i]));
+    read.add(bases[i], 0u, 0);
+    if (stops[i] > bases[i]) alone.add_alone(bases[i], bases[i], stops[i]);
     for (int size = 0; size < 4; ++size) {
         found[10 * i + size] = read.of_sectors[size];
         found[10 * i + 5 + size] = alone.of_sectors[size];

@@ -26,12 +26,7 @@ class RawKernel:
 
     def __call__(self, grid, block, arguments):
         RawKernel.launches = (*RawKernel.launches, (self.name, grid[0], block[0]))
-        self.function(grid, block, [single(one) if isinstance(one, np.float32) else one for one in arguments])
-
-
-def single(value):
-    """Return a number of float32 as the emulator takes it."""
-    return SimpleNamespace(dtype=SimpleNamespace(name="float"), item=lambda: float(value))
+        self.function(grid, block, arguments)
 
 
 @pytest.fixture

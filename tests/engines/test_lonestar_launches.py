@@ -219,7 +219,7 @@ def test_batches_of_many_units_have_launches_of_their_own(monkeypatch):
     ("order", "hand_over", "kernels"),
     [
         ("el", False, ("edges",)),
-        ("hybrid", True, ("nodes", "remaining", "edges", "owned")),
+        ("hybrid", True, ("nodes", "remaining", "edges", "owned_columns", "owned")),
         ("owner", False, ("nodes", "remaining", "edges")),
         ("agm_e", False, ("all",)),
     ],

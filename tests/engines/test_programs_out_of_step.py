@@ -83,7 +83,7 @@ PROGRAMS = {
     "two reductions": (lambda: made(several=True), NOT_MIN),
     "a value of the graph": (lambda: made(whole=True), NOT_MIN),
     "replaced": (lambda: made(steps=lambda v: v.near), NOT_MIN),
-    "another step": (second_step, "stage_2 does more than to bound 'x'"),
+    "another step": (second_step, "stage_2 does more than bound 'x'"),
     "a reduction over the graph": (counted, "stage_3 reduces over the graph in every superstep"),
 }
 
@@ -100,6 +100,6 @@ def test_why_answers_depend_on_the_order_of_messages(name):
     lowered = LoweredProgram.of(posed())
     for rounds in (2, 5):
         found = out_of_step(lowered, unfolded(lowered.program), rounds)
-        text = f"rounds={rounds} processes subgraphs out of step, but {wanted}; give rounds=1"
+        text = f"rounds={rounds} processes subgraphs asynchronously, but {wanted}; give rounds=1"
         assert found == (text if wanted else "")
     assert out_of_step(lowered, unfolded(lowered.program), 1) == ""

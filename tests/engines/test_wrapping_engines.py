@@ -108,7 +108,7 @@ CALLS = [
 )
 def test_calls_go_to_the_chosen_engine(cls, schedule):
     engine, inner = cls(schedule), Inner()
-    engine._engine = inner
+    engine._prepared = inner
     own = {TunedEngine: [("narrow", ("stale", "senders"))], TrialEngine: [("ordered_superstep", ())]}
     for name, arguments in [*CALLS, *own[cls]]:
         found = getattr(engine, name)(*arguments)
@@ -122,7 +122,7 @@ def test_calls_go_to_the_chosen_engine(cls, schedule):
     engine.close()
     assert len(inner.calls) == count + 1
     with pytest.raises(AssertionError, match=r"prepare\(\) comes first"):
-        _ = engine.engine
+        _ = engine.prepared
 
 
 @pytest.mark.parametrize(("most", "begins"), [(5, True), (4.9, False), (0, False), (6, True)])

@@ -34,7 +34,7 @@ def test_rows_from_three_features_on_are_aligned_for_wide_loads(lanes, stride):
 def test_lanes_share_rows_in_chunks_as_wide_as_they_can_be(longest, width, shape, lane_groups):
     group = LaneGroupShape.of(longest, True, width)
     assert (group.lanes, group.width) == shape
-    assert group.lane_groups == lane_groups
+    assert group.per_warp == lane_groups
     assert LaneGroupShape.of(longest, False, width) == LaneGroupShape(1, 1)
 
 

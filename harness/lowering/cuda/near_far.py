@@ -342,7 +342,7 @@ def team_of(graph: GraphFacts) -> int:
 
 def pieces_of(graph: GraphFacts) -> int:
     """Return the most pieces of a superstep, for each feature."""
-    return Degrees(tuple(one for one in graph.out_degrees.counts if one[0] > LONG)).pieces(LONG)
+    return Degrees(tuple(one for one in graph.out_degrees.counts if one[0] > LONG)).slices(LONG)
 
 
 def _structure(graph: Graph) -> list[CudaBuffer]:
