@@ -2,8 +2,8 @@
 
 Shortest paths on a grid whose edges are partly removed, as roads, from k random vertices. A width is delta as a
 multiple of the mean length of an edge. The time of a run is the median of ``--runs``; it includes what the device does
-until it is done. On a GPU ``--block`` and ``--team`` give the threads of a block, and the lanes that share the edges of
-a vertex.
+until it is done. On a GPU ``--block`` gives the threads of a block, and ``--lanes`` those that share the edges of a
+vertex.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def measured(graph: Graph, features: int, device: Device, delta: float | None, r
     return f"delta {done['delta']:9.3g}: {1e3 * statistics.median(seconds[1:]):8.3f} ms, {counts}"
 
 
-def _same(team: int, _: GraphFacts) -> int:
-    return team
+def _same(lanes: int, _: GraphFacts) -> int:
+    return lanes
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print a line for each number of features, block, team and width."""
+    """Print a line for each number of features, block, lanes and width."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--side", type=int, default=1414, help="rows and columns of the grid")
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--features", type=int, nargs="+", default=[1])
     parser.add_argument("--widths", type=float, nargs="*", default=[])
     parser.add_argument("--block", type=int, nargs="+", default=[near_far.BLOCK])
-    parser.add_argument("--team", type=int, nargs="+", default=[0], help="0: by the degree")
+    parser.add_argument("--lanes", type=int, nargs="+", default=[0], help="0: by the degree")
     parser.add_argument("--runs", type=int, default=5)
     chosen = parser.parse_args(arguments)
     graph = grid(chosen.side, chosen.side, removed=0.3)
@@ -64,15 +64,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         skewed = rmat(chosen.rmat, symmetric=True)
         graph = skewed.with_weights(1 + skewed.csr.neighbours % 97 / 32)
     print(f"{graph.name}: {graph.num_vertices:,} vertices, {graph.num_edges:,} edges")
-    by_degree = near_far.team_of
-    for features, block, team in itertools.product(chosen.features, chosen.block, chosen.team):
+    by_degree = near_far.lanes_of_group
+    for features, block, lanes in itertools.product(chosen.features, chosen.block, chosen.lanes):
         near_far.BLOCK = block
-        near_far.team_of = functools.partial(_same, team) if team else by_degree
+        near_far.lanes_of_group = functools.partial(_same, lanes) if lanes else by_degree
         for width in [*chosen.widths, None]:
             assert graph.weights is not None
             delta = None if width is None else width * float(graph.weights.mean(dtype=float))
             found = measured(graph, features, Device(chosen.device, threads=2), delta, chosen.runs)
-            print(f"k {features}, block {block}, team {team}: {found}", flush=True)
+            print(f"k {features}, block {block}, lanes {lanes}: {found}", flush=True)
 
 
 if __name__ == "__main__":

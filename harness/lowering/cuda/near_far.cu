@@ -1,16 +1,16 @@
 // Near-far in one launch, by as many blocks as are resident; global barriers separate its steps. An item is a feature of
 // a vertex: vertex * LANES + feature.
 //
-// The source before this text defines BLOCK (threads), TEAM (lanes that share an item's edges, a power of two up to 32),
-// LONG (edges; items of more are cut into pieces of as many, which blocks share), LANES, LEAST (1 if the least value is
-// the best, else 0) and WORST, the value of vertices that nothing has reached, and the class Message.
+// The source before this text defines BLOCK (threads), LANES_OF_GROUP (lanes that share an item's edges, a power of two
+// up to 32), LONG (edges; items of more are cut into pieces of as many, which blocks share), LANES, LEAST (1 if the least
+// value is the best, else 0), WORST, the value of vertices that nothing has reached, and the class Message.
 
 typedef long long Position;
 typedef unsigned int Item;
 typedef unsigned long long Total;
 
 constexpr Item ROOM = 1024;             // items that a block collects before it appends them to a list
-constexpr Item TEAMS = BLOCK / TEAM;    // of a block
+constexpr Item LANE_GROUPS = BLOCK / LANES_OF_GROUP;  // of a block
 
 // Counters in pairs: one is in use, and one is empty. `best`: of the far pile, as the bits of a float.
 struct State {
@@ -104,21 +104,21 @@ struct Run {
         __syncthreads();
     }
 
-    // All near items send, but those with many edges, which are cut into pieces. Neighbouring teams of a list are in
+    // All near items send, but those with many edges, which are cut into pieces. Neighbouring lane groups of a list are in
     // different blocks, so that a short list keeps all multiprocessors busy.
     __device__ void send_near(Item count)
     {
-        const Item team = threadIdx.x / TEAM, lane = threadIdx.x % TEAM;
-        looks = count > TEAMS * gridDim.x;  // else a superstep takes as long as its accesses one after another
-        for (Item first = 0; first < count; first += TEAMS * gridDim.x) {
-            const Item at = first + team * gridDim.x + blockIdx.x;
+        const Item group = threadIdx.x / LANES_OF_GROUP, lane = threadIdx.x % LANES_OF_GROUP;
+        looks = count > LANE_GROUPS * gridDim.x;  // else a superstep takes as long as its accesses one after another
+        for (Item first = 0; first < count; first += LANE_GROUPS * gridDim.x) {
+            const Item at = first + group * gridDim.x + blockIdx.x;
             if (at < count) {
                 const Item item = seen(near(superstep & 1) + at);
                 const Item u = item / Item(LANES), feature = item % Item(LANES);
                 const float value = seen(values + item);
                 const Position begin = offsets[u], end = offsets[u + 1];
                 if (end - begin <= LONG) {
-                    for (Position e = begin + lane; e < end; e += TEAM) send(value, feature, e);
+                    for (Position e = begin + lane; e < end; e += LANES_OF_GROUP) send(value, feature, e);
                 } else if (lane == 0) {
                     const Item parts = Item((end - begin + LONG - 1) / LONG);
                     const Item place = atomicAdd(state->pieces + (superstep & 1), parts);

@@ -35,7 +35,7 @@ ARRAYS = (
     "Item* far_1, Item* pieces, Item* noted, Item* waits, State* state, Arrivals* lock, const float* parameters, "
     "Item items"
 )
-# Threads. SSSP on a grid of 2 M vertices, delta 16 times the mean length, ms with 128, 256 and 512, teams of 4 lanes:
+# Threads. SSSP on a grid of 2 M vertices, delta 16 times the mean length, ms with 128, 256 and 512, groups of 4 lanes:
 # k = 1 24.4, 21.7, 20.4, k = 8 33.6, 29.5, 27.4. Teams of 1, 2, 4 and 8 lanes, 512 threads: k = 1 27.5, 24.7, 20.4,
 # 20.2, k = 8 43.4, 36.2, 27.4, 27.1 (H100, 26 November 2026).
 BLOCK = 512
@@ -163,7 +163,7 @@ class LaunchOfEachStep:
 
 
 class NearFarCudaEngine(NearFarEngine):
-    """Near-far with teams of lanes that share the edges of a value; ``launching``: how steps are launched."""
+    """Near-far with lane groups that share the edges of a value; ``launching``: how steps are launched."""
 
     # SSSP on a grid of 2 M vertices with 30 % of the edges removed, ms with 4, 16, 64, 128, 256 and 1024 times the
     # mean: k = 1 27.8, 20.2, 17.9, 17.4, 17.2, 17.2, k = 8 38.1, 27.6, 24.1, 23.5, 24.3, 31.2. R-MAT 19, 16 and 64
@@ -204,7 +204,8 @@ class NearFarCudaEngine(NearFarEngine):
         kernels = text.replace("(ARRAYS", f"({ARRAYS}{typed}")
         kernels = kernels.replace(" GIVEN}", "".join(f", {name}" for name in arrays) + "}")
         defined = {
-            "BLOCK": BLOCK, "TEAM": team_of(self.graph.facts), "LONG": LONG, "LANES": max(1, self.lanes),
+            "BLOCK": BLOCK, "LANES_OF_GROUP": lanes_of_group(self.graph.facts),
+            "LONG": LONG, "LANES": max(1, self.lanes),
             "LEAST": int(order.sign > 0),
             "WORST": f"__int_as_float({'0x7f800000' if order.sign > 0 else '0xff800000'})",
         }  # fmt: skip
@@ -331,7 +332,7 @@ def message_class(order: PriorityOrder, arrays: list[str]) -> str:
     )  # fmt: skip
 
 
-def team_of(graph: GraphFacts) -> int:
+def lanes_of_group(graph: GraphFacts) -> int:
     """Return the lanes that share the edges of an item: the least power of two that is no less than the mean degree,
     up to 32."""
     lanes = 1
