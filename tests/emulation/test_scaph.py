@@ -28,6 +28,7 @@ from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 from tests.engines.emogi import requests_of, rows_of
 from tests.engines.problems import ALGORITHMS, prepared, problem, program
 from tests.engines.programs import edges_and_loops, inputs_for, program_named, traced
+from tests.engines.scaph import check_values_on_both
 from tests.engines.test_cuda import algorithms, check_every_superstep
 
 NAMES = ("bfs", "sssp", "components", "kcore", "pagerank", "label_propagation", "hits", "als", "multimodal")
@@ -188,27 +189,25 @@ def test_one_launch_processes_adjacent_subgraphs_that_are_read_in_place(run_scap
 
 
 MIXED = {"alpha": 0.59, "beta": 0.59}  # some subgraphs of these searches exceed it in a superstep, and some do not
+VALUES = [
+    MIXED, {"alpha": 0.9}, {"values": "low", "low": "stream"}, {}, {"alpha": 0.3, "beta": 0.2},
+    {"values": "high", "order": "zigzag"}, {"counters": True, "order": "value"},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["bfs", "sssp"])
-@pytest.mark.parametrize("options", [MIXED, {"alpha": 0.9}, {"values": "low", "low": "stream"}], ids=str)
-def test_values_are_those_of_the_cpu(options, name, run_scaph):
+@pytest.mark.parametrize("options", VALUES, ids=str)
+def test_values_are_those_of_the_cpu(options, name, run_scaph, monkeypatch):
     """Both devices find the same useful bytes in every subgraph, and read the same ones whole."""
     graph, inputs = problem(name, "rmat", 1)
     chosen = {"window_mb": 0.004, **options}
     engines = [prepared("scaph", chosen, program(name), graph, 1), run_scaph(program(name), graph, 1, **chosen)]
-    for engine in engines:
-        engine.reset(inputs)
-    both, high = 0, []
-    for _ in range(6):
-        cpu, cuda = (engine.run(1).transfers for engine in engines)
-        assert cpu is not None
-        assert (cuda.visited, cuda.subgraphs) == (cpu.visited, cpu.subgraphs)
-        assert cuda.moved["copied"] == cpu.moved["copied"]
-        both += cpu.subgraphs["high"] > 0 and cpu.subgraphs["low"] > 0
-        high.append(cpu.subgraphs["high"])
-    assert both or options != MIXED, "both kinds occur in a superstep"
-    assert any(high[1:]) == ("values" not in options), "not only while all vertices are active"
+    found = check_values_on_both(engines, inputs, 6, chosen, monkeypatch)
+    high = [cpu.subgraphs["high"] for cpu, _ in found]
+    both = [cpu.subgraphs["high"] > 0 and cpu.subgraphs["low"] > 0 for cpu, _ in found]
+    assert any(both) or options != MIXED, "both kinds occur in a superstep"
+    assert any(high[1:]) == (options.get("values") != "low"), "not only while all vertices are active"
+    assert any(vain for _, vain in found) or options, "the last copies ahead are not read"
 
 
 @pytest.mark.parametrize(

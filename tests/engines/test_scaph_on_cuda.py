@@ -25,6 +25,7 @@ from tests.engines.cuda_modules import CHIPS
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 from tests.engines.fresh import SEED
 from tests.engines.problems import prepared, problem
+from tests.engines.scaph import check_values_on_both
 from tests.engines.test_cuda import algorithms, check_every_superstep
 
 NAMES = ("bfs", "sssp", "components", "kcore", "pagerank", "label_propagation", "hits")
@@ -108,20 +109,14 @@ def test_queued_subgraphs_settle_at_the_answer(options, mesh, name, features, de
     ids=str,
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["bfs", "sssp"])
-def test_values_are_those_of_the_cpu(name, options, device):
+def test_values_are_those_of_the_cpu(name, options, device, monkeypatch):
     graph, inputs = problem(name, "rmat", 1)
     given = {"window_mb": 0.004, **options}
     engines = [prepared("scaph", given, trace(algorithms()[name]), graph, 1)]
     engines.append(ScaphCudaEngine(ScaphSchedule(**given)))
     engines[1].prepare(trace(algorithms()[name]), graph, 1, Device("cuda", device.index), Phases())
-    for engine in engines:
-        engine.reset(inputs)
-    for _ in range(6):
-        cpu, cuda = (engine.run(1).transfers for engine in engines)
-        assert (cuda.visited, cuda.subgraphs) == (cpu.visited, cpu.subgraphs)
-        assert cuda.moved["copied"] == cpu.moved["copied"]
-        assert cuda.data == cpu.data
-        assert bool(cuda.data) == ("counters" in options)
+    for cpu, _ in check_values_on_both(engines, inputs, 6, given, monkeypatch):
+        assert bool(cpu.data) == ("counters" in options)
 
 
 @pytest.mark.gpu
