@@ -78,9 +78,9 @@ def tuned(monkeypatch, tmp_path):
     monkeypatch.setattr(Timed, "states", [], raising=False)
     graph, inputs = problem("bfs", "grid", 1)
 
-    def made(state=None, *, reset=True, **options):
+    def made(state=None, *, reset=True, features=1, **options):
         engine = TunedEngine(OnyxSchedule(**{"tune": True, "tune_s": 1e6, **options}))
-        engine.prepare(program("bfs"), graph, 1, CPU, Phases())
+        engine.prepare(program("bfs"), graph, features, CPU, Phases())
         if reset:
             engine.reset(inputs, state)
         return engine
@@ -160,6 +160,17 @@ def test_the_choice_is_kept_for_the_problem(tuned):
     Timed.events.clear()
     tuned(direction="push")
     assert {name for event, name in Timed.events if event == "prepare"} == {PUSH, PUSH_ALL}, "another choice"
+
+
+def test_the_choice_for_other_features_is_another_one(tuned):
+    tuned()
+    Timed.events.clear()
+    assert len(tuned(features=2).resolved_options()["tried"]) == 5
+    assert {name for event, name in Timed.events if event == "prepare"} == {PULL, PULL_ALL, PUSH, PUSH_ALL, ADAPTIVE}
+    Timed.events.clear()
+    tuned()
+    tuned(features=2)
+    assert [name for event, name in Timed.events if event == "prepare"] == [PULL_ALL] * 2, "both choices are kept"
 
 
 @pytest.mark.parametrize("failing", [PULL, PULL_ALL])

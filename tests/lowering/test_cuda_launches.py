@@ -152,11 +152,11 @@ def test_a_vertex_has_to_fit_into_a_window(over, largest):
     program = SimpleNamespace(stages=())
     reads = Launch(kernel(arguments=("run", "neighbours")), over, 1.0)
     other = Launch(kernel(), Over.VERTICES if over is not Over.VERTICES else Over.SOURCES, 1.0)
-    windows = [Windows(edges, 512, (("neighbours", 4 * 10**6),)) for edges in (largest, largest - 1)]
+    windows = [Windows(edges, 512, (("neighbours", 40 * 10**6),)) for edges in (largest, largest - 1)]
     enough, short = (one.refusal(program, graph.facts, [reads, other]) for one in windows)
     assert enough == ""
     assert short == (
-        f"edges=streamed: a window has {largest - 1} edges, and a vertex has {largest}; give window_mb={4 * largest}"
+        f"edges=streamed: a window has {largest - 1} edges, and a vertex has {largest}; give window_mb={40 * largest}"
     )
     elsewhere = Launch(kernel("cut", ("run", "neighbours")), Over.ALL_EDGES, 1.0)
     assert "the kernel cut of this schedule does not work on" in windows[0].refusal(program, graph.facts, [elsewhere])
