@@ -109,6 +109,8 @@ def test_a_cell_survives_the_way_to_another_process(registry):
         ({"memory": "modle"}, CampaignError, "memory is 'modle'; did you mean 'model'"),
         ({"memory": "counters"}, CampaignError, "set device=cuda, or use memory=model on any device"),
         ({"validate": "yes"}, CampaignError, "validate is 'yes'; it must be true, false or sampled"),
+        ({"warm__change": 1.5}, CampaignError, "warm.change is 1.5; it is a share of the edges, at most 1"),
+        ({"warm__change": 0.0}, CampaignError, "warm.change is 0.0; it must be a number above 0"),
         ({"validate": "sampled", "warm__change": 0.1}, CampaignError, "a warm run is compared with a whole reference"),
     ],
 )
@@ -116,6 +118,13 @@ def test_invalid_settings_are_refused_with_the_correction(registry, change, erro
     with pytest.raises(error) as met:
         resolve_cell(config(**change), registry)
     assert message in str(met.value)
+
+
+@pytest.mark.parametrize("share", [1e-9, 0.5, 1, 1.0])
+def test_a_change_is_of_up_to_all_edges(registry, share):
+    warm = resolve_cell(config(warm__change=share), registry).warm
+    assert (warm.change, warm.kind, warm.seed) == (share, "mixed", 0)
+    assert resolve_cell(config(), registry).warm is None
 
 
 def test_the_key_depends_on_everything_that_affects_result_or_time(registry):

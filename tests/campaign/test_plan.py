@@ -57,6 +57,15 @@ def test_linked_settings_apply_only_with_their_value():
     assert linked_overrides(["graph=digits"], LINKS) == ["graph=digits"]
 
 
+@pytest.mark.parametrize(("value", "text"), [(0.25, "0.25"), (3, "3"), ("0.25", "0.25")])
+def test_a_link_compares_numbers_with_their_text_and_needs_all_of_its_values(value, text):
+    links = [{"when": {"graph": "photo", "engine.alpha": value}, "set": {"engine.beta": 0.5}}]
+    both = ["graph=photo", f"engine.alpha={text}"]
+    assert linked_overrides(both, links) == [*both, "engine.beta=0.5"]
+    for other in (["graph=photo", "engine.alpha=0.5"], ["graph=digits", f"engine.alpha={text}"], ["graph=photo"]):
+        assert linked_overrides(other, links) == other
+
+
 @pytest.fixture
 def planned(tmp_path, monkeypatch):
     """Plan one cell for each number of features, of the sweep ``mine`` in the folder of the test."""

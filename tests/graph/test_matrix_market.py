@@ -68,6 +68,17 @@ def test_a_rectangular_matrix_is_bipartite(write):
     assert graph.csr.neighbours.tolist() == [4, 2]
 
 
+@pytest.mark.parametrize(("symmetry", "symmetric"), [("general", False), ("symmetric", True)])
+def test_a_matrix_is_symmetrized_on_request(write, symmetry, symmetric):
+    path = write("m.mtx", f"%%MatrixMarket matrix coordinate real {symmetry}\n3 3 2\n2 1 5\n3 3 6\n")
+    graph = load_graph(path)
+    np.testing.assert_array_equal(dense(graph), [[0, 5 if symmetric else 0, 0], [5, 0, 0], [0, 0, 6]])
+    assert graph.directed is not symmetric
+    both = load_graph(path, symmetrize=True, name="both")
+    np.testing.assert_array_equal(dense(both), [[0, 5, 0], [5, 0, 0], [0, 0, 6]])
+    assert not both.directed
+
+
 def test_upper_case_and_an_empty_matrix_are_read(write):
     assert load_graph(write("m.mtx", "%%MatrixMarket MATRIX Coordinate REAL General\n3 3 0\n")).num_vertices == 3
 

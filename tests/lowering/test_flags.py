@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.lowering.buffers import Holds
 from harness.lowering.cpu.batches import BATCH, SPARSE, flagged_batches
-from harness.lowering.cpu.flags import BLOCK, flag_arrays, flagged_loop
+from harness.lowering.cpu.buffers import CpuBuffer
+from harness.lowering.cpu.flags import BLOCK, blocks_of, flag_arrays, flagged_loop
 from harness.lowering.cpu.kernels import KernelBuilder
+from harness.lowering.cpu.memory import Memory
 from harness.lowering.cpu.module_source import compiled
 from harness.lowering.layout import Layout
 from tests.engines.programs import program_named
@@ -138,3 +143,24 @@ def test_few_flagged_vertices_ask_ahead(visit, step):
     assert visited(visit["take"], flags, blocks, [0, count], prefetched=prefetched).tolist() == vertices.tolist()
     assert np.unique(prefetched[vertices]).tolist() == ([10] if step > SPARSE else [0])
     assert prefetched.sum() == prefetched[vertices].sum()
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 127, 128, 129, 200])
+def test_flags_that_are_set_together_are_on_the_second_level_as_well(count):
+    """Those of all vertices, given as a value or one by one, and of a range that need not start with a block."""
+    graph = SimpleNamespace(num_vertices=count)
+    flags = CpuBuffer("flags", Holds.DIRTY, "", "bool", count, start=False, two_levels=True)
+
+    def after(*given):
+        memory = Memory(None, graph, Layout(1), [flags], {}, None)
+        memory.set_flags("flags", *given)
+        found, blocks = memory.arrays["flags"], memory.arrays[blocks_of("flags")]
+        marked = {int(vertex) // BLOCK for vertex in np.flatnonzero(found)}
+        assert marked <= set(np.flatnonzero(blocks).tolist())
+        return np.flatnonzero(found).tolist()
+
+    assert after(True) == list(range(count))
+    assert after(False) == []
+    assert after(np.arange(count) % 3 == 0) == list(range(0, count, 3))
+    for first, last in ((0, count), (count // 2, count), (0, count // 2), (count - 1, count)):
+        assert after(True, first, last) == list(range(first, last))
