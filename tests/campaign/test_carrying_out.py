@@ -266,6 +266,7 @@ def test_an_ignored_signal_stays_ignored():
         (None, "failed", False, "", True, ""),
         (None, "failed", True, "", True, "only if other work disturbs a time of round 1"),
         (None, "failed", False, "no GPU", False, "unsupported: no GPU"),
+        (None, "failed", True, "no GPU", False, "unsupported: no GPU"),
         ("ok", "failed", False, "", False, "ok is on record, rerun=failed leaves it"),
         ("ok", "all", False, "", True, "ok is on record, rerun=all runs it again"),
         ("ok", "all", False, "no GPU", False, "unsupported: no GPU"),

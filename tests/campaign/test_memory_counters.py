@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+from harness.campaign import ncu_child
 from harness.campaign.cell import resolve_cell
 from harness.campaign.preflight import profiler_refusal
 from harness.plugins import load_plugins
@@ -34,3 +38,26 @@ def test_a_profiler_that_is_missing_refuses_the_cell(monkeypatch, tmp_path):
     cell = resolve_cell(chosen, load_plugins(()))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "need ncu" in profiler_refusal(cell)
+
+
+def test_only_one_superstep_is_counted(monkeypatch):
+    calls = []
+
+    class Noting:
+        def __getattr__(self, name):
+            return lambda *given: calls.append((name, *given) if name == "run" else (name,))
+
+    @contextmanager
+    def counted_run(boundary):
+        calls.append(("begin",))
+        yield
+        calls.append(("end",))
+
+    spec = SimpleNamespace(factory="made")
+    monkeypatch.setattr(ncu_child, "load_plugins", lambda _: SimpleNamespace(engine=lambda _: spec))
+    monkeypatch.setattr(ncu_child, "load", lambda _: lambda _: Noting())
+    monkeypatch.setattr(ncu_child, "schedule_from_options", lambda *_: None)
+    monkeypatch.setattr(ncu_child, "counted_run", counted_run)
+    cell = SimpleNamespace(block=(), engine="made", schedule={}, device=None)
+    ncu_child._run_profiled(cell, SimpleNamespace(program=None, graph=None, features=1, inputs=None))
+    assert calls == [("prepare",), ("reset",), ("begin",), ("run", 1), ("end",), ("close",)]

@@ -195,6 +195,11 @@ def test_a_layout_over_graphs_has_dots_side_by_side():
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["ring (y=2)", "path (y=2)"]
     assert axes.get_xlim() == (-0.5, 1.5)
     assert list(axes.get_xticks(minor=True)) == [0.5]
+    entries, names = axes.get_legend_handles_labels()
+    assert sorted(names) == sorted(layout.columns)
+    drawn = {(bars.lines[0].get_marker(), bars.lines[0].get_color()) for bars in axes.containers}
+    assert drawn == {(entry.get_marker(), entry.get_color()) for entry in entries}
+    assert {entry.get_linestyle() for entry in entries} == {"None"}
 
 
 @pytest.mark.parametrize(("count", "across", "down"), [(0, 1, 1), (1, 1, 1), (3, 3, 1), (4, 3, 2), (7, 3, 3)])
