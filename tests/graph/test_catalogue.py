@@ -37,6 +37,12 @@ def test_every_factory_takes_the_parameters_listed():
             open_graph(spec, {"nonesuch": 1})
 
 
+def test_a_file_is_read_without_changes_unless_options_ask_for_them():
+    assert dict(SPECS["file"].parameters) == {
+        "path": "", "format": None, "duplicates": "error", "symmetrize": False, "max_expansion": 100.0,
+    }  # fmt: skip
+
+
 def test_the_thesis_graphs_are_there():
     names = "cit_patents road_central road_usa delaunay_n24 hollywood_2009 soc_live_journal1 kron_g500_l21 soc_orkut"
     assert set(names.split()) <= set(SPECS)
