@@ -6,6 +6,7 @@
 #pragma once
 
 #include "barrier.cuh"
+#include "run.cuh"
 
 typedef unsigned long long Number;
 

@@ -8,7 +8,7 @@
 
 constexpr EdgeId LINE = 32, SECTOR = 8;  // ids
 // Lines that a warp requests before it processes the first of them. PageRank on an R-MAT graph of 67 M edges reads, aligned,
-// 0.57, 0.69, 0.78 and 0.83 of the rate of copies with 1, 2, 4 and 8 lines (H100, PCIe 5).
+// 0.57, 0.69, 0.78 and 0.83 of the rate of copies with 1, 2, 4 and 8 lines (H200, PCIe 5).
 constexpr int AHEAD = 8;
 
 // LANES_OF_ROW lanes read the edges of a vertex: each from `first` on, STEP edges apart. They take VERTICES vertices in

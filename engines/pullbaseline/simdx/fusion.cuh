@@ -4,6 +4,7 @@
 #pragma once
 
 #include "barrier.cuh"
+#include "run.cuh"
 #include "superstep.cuh"
 
 enum class Fused { PUSH, PULL, ALL };

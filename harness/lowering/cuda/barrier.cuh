@@ -3,8 +3,6 @@
 // blocks as can be resident at once, given its registers and shared memory (eq. 1).
 #pragma once
 
-#include "run.cuh"
-
 typedef unsigned long long Arrivals;
 constexpr unsigned MOST_LOOKS = 1u << 26;  // tens of seconds: a block is lost, and the launch fails instead of hanging
 

@@ -4,6 +4,7 @@
 // The source before this text defines BLOCK (threads), LANES_OF_GROUP (lanes that share an item's edges, a power of two
 // up to 32), LONG (edges; items of more are cut into pieces of as many, which blocks share), LANES, LEAST (1 if the least
 // value is the best, else 0), WORST, the value of vertices that nothing has reached, and the class Message.
+// ARRAYS stands for the parameters of all kernels. GIVEN is the inputs of edges among them, as arguments of Message.
 
 typedef long long Position;
 typedef unsigned int Item;
@@ -268,59 +269,4 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2) near_far(ARRAYS)
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) state->supersteps = supersteps;
     add_edges(state, run.edges);
-}
-
-// The same steps, each a launch; the host reads the counters of the lists. Kernels read superstep and pile themselves, so
-// that launches can be recorded once.
-#define NOW() RUN(__int_as_float(state->threshold), state->superstep, state->pile)
-
-extern "C" __global__ void __launch_bounds__(BLOCK, 2) begin_pile(ARRAYS)
-{
-    NOW();
-    run.begin(items);
-}
-
-extern "C" __global__ void __launch_bounds__(BLOCK, 2) find_best(ARRAYS)
-{
-    NOW();
-    run.find_best(state->far[run.pile], state->thresholds == 0);
-}
-
-extern "C" __global__ void __launch_bounds__(BLOCK, 2) split_pile(ARRAYS)
-{
-    NOW();
-    const float best = __int_as_float(state->best);
-    if (best != WORST) run.split(state->far[run.pile], state->thresholds == 0, advanced(best, parameters));
-}
-
-extern "C" __global__ void end_split(State* state, const float* parameters)
-{
-    const float best = __int_as_float(state->best);
-    if (best == WORST) return;
-    state->threshold = __float_as_int(advanced(best, parameters));
-    turn_pile(state, state->pile);
-    state->pile = 1 - state->pile;
-    ++state->superstep;
-}
-
-extern "C" __global__ void __launch_bounds__(BLOCK, 2) send_list(ARRAYS)
-{
-    NOW();
-    run.send_near(state->near[run.superstep & 1]);
-    add_edges(state, run.edges);
-}
-
-extern "C" __global__ void __launch_bounds__(BLOCK, 2) send_parts(ARRAYS)
-{
-    NOW();
-    run.send_pieces(state->pieces[run.superstep & 1]);
-    add_edges(state, run.edges);
-}
-
-extern "C" __global__ void end_superstep(State* state)
-{
-    const int even = state->superstep & 1;
-    state->supersteps += state->near[even] != 0;
-    state->near[even] = state->pieces[even] = 0;
-    ++state->superstep;
 }

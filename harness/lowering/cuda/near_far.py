@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 KERNEL = "near_far"  # of a whole run
 SPLIT = ("find_best", "split_pile", "end_split")
 SINGLE = {"end_split": 2, "end_superstep": 1}  # steps of one thread, and how many of state and parameters they take
+FILES = ("barrier.cuh", "near_far.cu")  # of the source, in this order
 STEPS = ("begin_pile", "find_best", "split_pile", "end_split", "send_list", "send_parts", "end_superstep")
 AHEAD = 8  # supersteps that are launched before the host reads whether the near list is empty; not measured
 ARRAYS = (
@@ -36,8 +37,8 @@ ARRAYS = (
     "Item items"
 )
 # Threads. SSSP on a grid of 2 M vertices, delta 16 times the mean length, ms with 128, 256 and 512, groups of 4 lanes:
-# k = 1 24.4, 21.7, 20.4, k = 8 33.6, 29.5, 27.4. Teams of 1, 2, 4 and 8 lanes, 512 threads: k = 1 27.5, 24.7, 20.4,
-# 20.2, k = 8 43.4, 36.2, 27.4, 27.1 (H100, 26 November 2026).
+# k = 1 24.4, 21.7, 20.4, k = 8 33.6, 29.5, 27.4. Groups of 1, 2, 4 and 8 lanes, 512 threads: k = 1 27.5, 24.7, 20.4,
+# 20.2, k = 8 43.4, 36.2, 27.4, 27.1 (H200, 26 November 2026).
 BLOCK = 512
 LONG = 1024  # edges; items of more are cut into pieces of as many, which blocks share
 MOST_ITEMS = 1 << 31  # items have numbers of 32 bits
@@ -101,6 +102,7 @@ class OneLaunch:
     """A run in one launch of resident blocks, with global barriers between steps."""
 
     kernels: ClassVar[tuple[str, ...]] = (KERNEL,)
+    files: ClassVar[tuple[str, ...]] = FILES
 
     def __init__(self, work: Work) -> None:
         self.work = work
@@ -116,6 +118,7 @@ class LaunchOfEachStep:
     """A run in a launch for each step: the near list sends, the far pile is split. Launches are recorded once."""
 
     kernels: ClassVar[tuple[str, ...]] = STEPS
+    files: ClassVar[tuple[str, ...]] = (*FILES, "near_far_steps.cu")
 
     def __init__(self, work: Work) -> None:
         import cupy
@@ -167,7 +170,7 @@ class NearFarCudaEngine(NearFarEngine):
 
     # SSSP on a grid of 2 M vertices with 30 % of the edges removed, ms with 4, 16, 64, 128, 256 and 1024 times the
     # mean: k = 1 27.8, 20.2, 17.9, 17.4, 17.2, 17.2, k = 8 38.1, 27.6, 24.1, 23.5, 24.3, 31.2. R-MAT 19, 16 and 64
-    # times: k = 1 0.98 and 0.97, k = 8 6.69 and 6.72 (H100, 26 November 2026).
+    # times: k = 1 0.98 and 0.97, k = 8 6.69 and 6.72 (H200, 26 November 2026).
     default_widths: ClassVar[float] = 64.0
     device: Device
     _launches = 0
@@ -194,24 +197,22 @@ class NearFarCudaEngine(NearFarEngine):
 
     def source(self) -> str:
         """Return the source of the kernel."""
-        here, order = Path(__file__), self.order
-        texts = [here.with_name(name).read_text(encoding="utf-8") for name in ("barrier.cuh", "near_far.cu")]
-        barrier = texts[0].replace('#include "run.cuh"\n', "")  # which kernels of supersteps have
-        named = inputs_of(order)
+        order, named = self.order, inputs_of(self.order)
         arrays = [f"{named[name]}s" for name in order.inputs]
-        typed = "".join(f", const float* {name}" for name in arrays)
-        text = texts[1].partition("// The same steps")[0] if self.launching is OneLaunch else texts[1]
-        kernels = text.replace("(ARRAYS", f"({ARRAYS}{typed}")
-        kernels = kernels.replace(" GIVEN}", "".join(f", {name}" for name in arrays) + "}")
         defined = {
-            "BLOCK": BLOCK, "LANES_OF_GROUP": lanes_of_group(self.graph.facts),
-            "LONG": LONG, "LANES": max(1, self.lanes),
+            "BLOCK": BLOCK,
+            "LANES_OF_GROUP": lanes_of_group(self.graph.facts),
+            "LONG": LONG,
+            "LANES": max(1, self.lanes),
             "LEAST": int(order.sign > 0),
             "WORST": f"__int_as_float({'0x7f800000' if order.sign > 0 else '0xff800000'})",
-        }  # fmt: skip
+            "GIVEN": "".join(f", {name}" for name in arrays),
+        }
         lines = [f"#define {name} {value}" for name, value in defined.items()]
         lines += ["#ifndef INFINITY", "#define INFINITY __int_as_float(0x7f800000)", "#endif"]
-        return "\n".join([*lines, message_class(order, arrays), barrier, kernels])
+        texts = [Path(__file__).with_name(name).read_text(encoding="utf-8") for name in self.launching.files]
+        parameters = ARRAYS + "".join(f", const float* {name}" for name in arrays)
+        return "\n".join([*lines, message_class(order, arrays), *texts]).replace("(ARRAYS)", f"({parameters})")
 
     def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Compile the kernel, and arrange the graph's arrays on the host."""
