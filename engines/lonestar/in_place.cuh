@@ -5,8 +5,8 @@
 // the accesses to rows.
 #pragma once
 
-#include "barrier.cuh"
 #include "run.cuh"
+#include "barrier.cuh"
 
 typedef unsigned long long Number;
 

@@ -3,8 +3,8 @@
 // continue, from values that all of them see after a barrier.
 #pragma once
 
-#include "barrier.cuh"
 #include "run.cuh"
+#include "barrier.cuh"
 #include "superstep.cuh"
 
 enum class Fused { PUSH, PULL, ALL };
