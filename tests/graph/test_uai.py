@@ -36,7 +36,10 @@ def test_potentials_are_padded_oriented_and_multiplied(write):
     assert network.pairwise[0].tolist() == first
     assert network.pairwise[3].tolist() == first
     np.testing.assert_array_equal(network.pairwise[network.graph.reverse_edges], network.pairwise.transpose(0, 2, 1))
-    assert network.state_mask.tolist() == [[True, True, False], [True] * 3, [True, True, False]]
+    csr, states = network.graph.csr, network.state_mask
+    pairs = states[csr.row_of_edge][:, :, None] & states[csr.neighbours][:, None, :]
+    np.testing.assert_array_equal(pairs, network.pairwise > 0)
+    assert states.tolist() == [[True, True, False], [True] * 3, [True, True, False]]
     assert network.evidence == ()
 
 
