@@ -118,8 +118,8 @@ def barriers(order: str, problem: ProblemFacts) -> float:
 # the bytes of all rows exceed the nearest cache: rows that fit it are not read from farther away. With each of thirteen
 # graphs left out in turn, more numbers of a graph gave no smaller regret.
 #
-# On GPUs it is linear in four rates of the device too: a free lock, a barrier, a lock that all groups try, and an atomic
-# addition at one address, each in times of an update. They tell GPUs apart, and short rows from long ones.
+# On GPUs it is linear in four rates of the device too: a free lock, a barrier, a lock that all groups try, and an
+# atomic addition at one address, each in times of an update. They tell GPUs apart, and short rows from long ones.
 REGRESSORS = 4
 
 
