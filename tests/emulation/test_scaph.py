@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engines.outofmemory.scaph import cuda_executor
-from engines.outofmemory.scaph.cuda_subgraphs import SubgraphCall
+from engines.outofmemory.scaph.cuda_subgraphs import SubgraphCall, SubgraphStreamer
 from engines.outofmemory.scaph.extraction import groups_of
 from engines.outofmemory.scaph.reading import Choice
 from engines.outofmemory.scaph.values import Rates
@@ -208,6 +208,46 @@ def test_values_are_those_of_the_cpu(options, name, run_scaph, monkeypatch):
     assert any(both) or options != MIXED, "both kinds occur in a superstep"
     assert any(high[1:]) == (options.get("values") != "low"), "not only while all vertices are active"
     assert any(vain for _, vain in found) or options, "the last copies ahead are not read"
+
+
+def two_reductions(p, self):
+    """Reduce the edges twice, once without their weights."""
+    p.edge("weight")
+    p.vertex("x0", K)
+    p.vertex("x", K, start="x0")
+
+    @p.over_edges(into="weighted", reduce="sum")
+    def first(src, edge):
+        return edge.weight * src.x
+
+    @p.over_edges(into="plain", reduce="sum")
+    def second(src):
+        return src.x
+
+    @p.over_vertices
+    def step(v):
+        return {"x": 0.5 * v.x + 0.01 * v.weighted + 0.02 * v.plain}
+
+    p.repeat(10)
+    p.output("x", bound=1e-4)
+
+
+@pytest.mark.parametrize(("slots", "size"), [(2, 0.001), (3, 0.002), (4, 0.001), (6, 0.001)])
+def test_all_copies_are_counted(slots, size, run_scaph, monkeypatch):
+    """Also those of subgraphs that were copied ahead and overwritten by the subgraphs of another kernel."""
+    twice, graph, copied = traced(two_reductions, "two reductions"), rmat(scale=6, edge_factor=12, max_weight=4), []
+    engine = run_scaph(twice, graph, 2, window_mb=size, values="high", slots=slots)
+    fill = SubgraphStreamer.fill
+
+    def noted(streamer, number, names, first, last):
+        copied.append(streamer.stored(names, first, last))
+        fill(streamer, number, names, first, last)
+
+    monkeypatch.setattr(SubgraphStreamer, "fill", noted)
+    engine.reset(inputs_for(twice, graph, 2))
+    for supersteps in (1, 3, 2):
+        assert engine.run(supersteps).transfers.moved["copied"] == sum(copied) > 0
+        copied.clear()
 
 
 @pytest.mark.parametrize(

@@ -289,8 +289,6 @@ class SubgraphCall:
             choice = readings.choose((self.kernel.name, first), useful, whole, read, resident=resident, stored=stored)
         if choice.means == "zero_copy":
             readings.traffic.moved["zero_copy"] += in_place
-        if choice.means == "copied" and self.key(number) in self.streamer.ahead:
-            readings.traffic.moved["copied"] -= stored  # counted when its copy was queued
         return choice
 
     def flags(self, numbers: Sequence[int], counts: Sequence[Counts]) -> dict[int, Array]:
@@ -345,6 +343,8 @@ class SubgraphCall:
         slots.put(slot, None if means == "extracted" else key)
         if means == "copied" and held is None:
             streamer.fill(slot, self.names, *self.edges(number))
+        elif means == "copied":  # counted when its copy was queued, too
+            streamer.readings.traffic.moved["copied"] -= streamer.stored(self.names, *self.edges(number))
         with streamer.streams.of(slot):
             if means == "extracted":
                 assert flags is not None
