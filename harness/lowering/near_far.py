@@ -99,8 +99,11 @@ class NearFarEngine(Engine):
     _delta: float | None = None  # of the latest reset
 
     @abstractmethod
-    def bytes_needed(self, graph: Graph, lanes: int, device: Device) -> int:
-        """Return the bytes of all arrays that the engine allocates; ``lanes``: values of a vertex."""
+    def bytes_needed(self, graph: Graph, lanes: int, inputs: int, device: Device) -> int:
+        """Return the bytes of all arrays that the engine allocates.
+
+        ``lanes``: values of a vertex. ``inputs``: properties of edges that messages read.
+        """
 
     @abstractmethod
     def start(self, values: Array, edges: tuple[Array, ...], parameters: tuple[np.float32, ...]) -> None:
@@ -122,7 +125,7 @@ class NearFarEngine(Engine):
         if program.max_supersteps < min(graph.num_vertices - 1, GUARD):
             limit = f"after {program.max_supersteps} supersteps"
             return No(f"order=near_far gives the fixed point, and {program.name} may end before it, {limit}")
-        return Yes(self.bytes_needed(graph, lanes_of(program, found, features), device))
+        return Yes(self.bytes_needed(graph, lanes_of(program, found, features), len(found.inputs), device))
 
     def pose(self, program: Program, graph: Graph, features: int) -> None:
         """Set the problem of the next runs."""

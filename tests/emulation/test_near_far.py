@@ -13,12 +13,14 @@ from engines.pullbaseline.schedules import SimdxSchedule
 from engines.pullbaseline.simdx.engine import SimdxEngine
 from engines.pushbaseline.gunrock.engine import GunrockEngine
 from engines.pushbaseline.schedules import GunrockSchedule
-from harness.contract import No
+from harness.contract import No, Phases, Yes
 from harness.device.compilation import Compiled
 from harness.emulation.compiler import library
+from harness.language import Inputs, K, maximum, minimum
 from harness.lowering.cuda import near_far
 from tests.emulation.device import ATTRIBUTES, emulate
-from tests.engines.near_far import GRAPHS, PROGRAMS, check, scattered
+from tests.engines.near_far import GRAPHS, PROGRAMS, by_supersteps, check, scattered, starts
+from tests.engines.programs import traced
 
 STEPS = GunrockEngine(GunrockSchedule(order="near_far", delta=3.0))
 
@@ -120,3 +122,59 @@ def test_more_items_than_their_numbers_are_refused(emulated_near_far, monkeypatc
         PROGRAMS["lengths"], scattered(1), 3, emulated_near_far
     )
     assert answer == No("order=near_far numbers vertices times features up to 500; take fewer features")
+
+
+def one_number(p, self):
+    """Search from the vertices whose number is 0; a vertex has one number for any number of features."""
+    p.vertex("own")
+    p.vertex("x", start="own")
+
+    @p.over_edges(into="best", reduce="min")
+    def send(src):
+        return src.x + 1.0
+
+    @p.over_vertices
+    def take(v):
+        return {"x": minimum(v.x, v.best)}
+
+    p.until_settled(at_most=1_000_000)
+    p.output("x", bound=1e-5)
+
+
+def test_items_of_programs_with_one_number_are_vertices(emulated_near_far, monkeypatch):
+    monkeypatch.setattr(near_far, "MOST_ITEMS", 500)
+    engine, program = OnyxEngine(OnyxSchedule(order="near_far")), traced(one_number, "one number")
+    assert isinstance(engine.supports(program, scattered(1), 3, emulated_near_far), Yes)
+    assert isinstance(engine.supports(program, scattered(1, vertices=501), 1, emulated_near_far), No)
+
+
+def longer(p, self):
+    """Find paths whose length counts no less than a number of the last edge."""
+    for name in ("weight", "toll"):
+        p.edge(name)
+    p.vertex("own", K)
+    p.vertex("x", K, start="own")
+
+    @p.over_edges(into="best", reduce="min")
+    def send(src, edge):
+        return maximum(src.x + edge.weight, edge.toll)
+
+    @p.over_vertices
+    def take(v):
+        return {"x": minimum(v.x, v.best)}
+
+    p.until_settled(at_most=1_000_000)
+    p.output("x", bound=1e-5)
+
+
+def test_all_inputs_of_edges_are_priced(emulated_near_far):
+    engine, graph, program = OnyxEngine(OnyxSchedule(order="near_far")), scattered(1), traced(longer, "longer")
+    needed = [engine.supports(one, graph, 2, emulated_near_far).bytes_needed for one in (PROGRAMS["lengths"], program)]
+    assert needed[1] - needed[0] == 4 * graph.num_edges
+    engine.prepare(program, graph, 2, emulated_near_far, Phases())
+    toll = np.linspace(0, 50, graph.num_edges, dtype=np.float32)
+    inputs = Inputs({"own": starts(graph, 2, "min"), "toll": toll})
+    engine.reset(inputs)
+    assert engine.run(1).settled
+    assert np.array_equal(engine.values("x"), by_supersteps(program, graph, 2, inputs))
+    engine.close()

@@ -133,7 +133,7 @@ class NearFarCpuEngine(NearFarEngine):
     _pool: ThreadPoolExecutor | None = None
     _solve: Callable[..., tuple[int, int, int]]
 
-    def bytes_needed(self, graph: Graph, lanes: int, device: Device) -> int:
+    def bytes_needed(self, graph: Graph, lanes: int, inputs: int, device: Device) -> int:
         """Return the bytes of the values at the start and in a run, and of the lists of each thread."""
         return (8 * lanes + 13 * workers(device, lanes)) * graph.num_vertices
 

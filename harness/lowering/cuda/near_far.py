@@ -13,11 +13,12 @@ from harness.contract import No, Operations, RunStatistics, Yes
 from harness.device.compilation import compiled
 from harness.device.cuda import architecture, open_device, require_memory
 from harness.facts import Degrees, GraphFacts
+from harness.language.priority_order import priority_order
 from harness.lowering.cuda.buffers import CudaBuffer, of_structure
 from harness.lowering.cuda.calls import Call, recorded
 from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.residency import residency_of
-from harness.lowering.near_far import Array, Counts, NearFarEngine, inputs_of, message_text
+from harness.lowering.near_far import Array, Counts, NearFarEngine, inputs_of, lanes_of, message_text
 
 if TYPE_CHECKING:
     from harness.contract import Device, Phases
@@ -184,16 +185,18 @@ class NearFarCudaEngine(NearFarEngine):
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return whether the program's values may be found in order of priority, and have numbers of 32 bits."""
-        answer = super().supports(program, graph, features, device)
-        if isinstance(answer, Yes) and graph.num_vertices * features > MOST_ITEMS:
+        answer, found = super().supports(program, graph, features, device), priority_order(program)
+        if isinstance(answer, No) or isinstance(found, str):
+            return answer
+        if graph.num_vertices * lanes_of(program, found, features) > MOST_ITEMS:
             return No(f"order=near_far numbers vertices times features up to {MOST_ITEMS}; take fewer features")
         return answer
 
-    def bytes_needed(self, graph: Graph, lanes: int, device: Device) -> int:
+    def bytes_needed(self, graph: Graph, lanes: int, inputs: int, device: Device) -> int:
         """Return the bytes of the graph's out-edges and their inputs, and of values, lists and marks."""
         structure = sum(buffer.nbytes for buffer in _structure(graph))
-        inputs = 4 * graph.num_edges
-        return structure + inputs + ITEM_BYTES * graph.num_vertices * lanes + 8 * lanes * pieces_of(graph.facts)
+        of_edges = 4 * graph.num_edges * inputs
+        return structure + of_edges + ITEM_BYTES * graph.num_vertices * lanes + 8 * lanes * pieces_of(graph.facts)
 
     def source(self) -> str:
         """Return the source of the kernel."""
