@@ -164,9 +164,9 @@ class NearFarEngine(Engine):
         )
 
     def _range(self, name: str, array: NDArray[Any]) -> tuple[float, float]:
-        """Return the least and the largest value of an array, known from the last reset if it is the same one."""
+        """Return the least and the largest value of an array, known from the last reset if it cannot have changed."""
         known = self._ranges.get(name)
-        if known is None or known[0] is not array:
+        if known is None or known[0] is not array or array.flags.writeable:
             found = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
             known = self._ranges[name] = array, found
         return known[1]

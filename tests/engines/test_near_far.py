@@ -188,6 +188,18 @@ def test_lengths_below_zero_are_refused_when_they_are_given():
     engine.close()
 
 
+def test_lengths_that_change_in_place_are_checked_again():
+    graph, lengths = Graph.from_edges([0, 1], [1, 2], num_vertices=3, name="path"), np.ones(2, np.float32)
+    engine = OnyxEngine(NEAR_FAR)
+    engine.prepare(PROGRAMS["lengths"], graph, 1, SERIAL, Phases())
+    inputs = Inputs({"own": starts(graph, 1, "min"), "weight": lengths})
+    engine.reset(inputs)
+    lengths[1] = -2
+    with pytest.raises(Unsupported, match="'weight' from -2 to 1 a message of send may be better"):
+        engine.reset(inputs)
+    engine.close()
+
+
 def test_parameters_are_part_of_the_condition():
     order = priority_order(PROGRAMS["longer of two"])
     assert isinstance(order, PriorityOrder)
