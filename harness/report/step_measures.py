@@ -31,7 +31,10 @@ def measure_steps(claim: Claim, own: Record, others: Sequence[Record]) -> Number
         scale = 1.0 if claim.what == "edges" else _share_of_an_edge(claim, own)
         if isinstance(scale, str):
             return scale
-        edges = scale * sum(step[1] for step in own["supersteps"])
+        visited = sum(step[1] for step in own["supersteps"])
+        if not visited:
+            return "the visited edges are not recorded"
+        edges = scale * visited
         low, middle, high = _solve(own)
         return edges / middle, edges / high, edges / low, conclusive
     times = [_prepared(one) for one in records] if claim.what == "prepared" else _until(claim.metric, records)

@@ -31,6 +31,14 @@ def test_edges_a_second_are_those_of_all_supersteps():
     assert one.claim.bound_text == ">= 120 M edges/s"
 
 
+@pytest.mark.parametrize("claim", [{"what": "edges", "at_most": 150}, COPIES])
+def test_a_run_without_recorded_supersteps_has_no_edges_a_second(claim):
+    values, verdict, text = found([cell("fast", 2.0, supersteps=[], features=4, floor=FLOOR)], **claim)
+    assert not values
+    assert verdict == "not measured"
+    assert text.endswith("the visited edges are not recorded")
+
+
 def test_copies_compare_the_bytes_of_edges_with_the_memory_and_not_with_a_cache():
     run = cell("fast", 2.0, supersteps=STEPS, features=4, floor=FLOOR)
     values, verdict, _ = found([run], **COPIES)
