@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from harness.contract import Engine, EngineFailure, No, RunStatistics, Unsupported, Yes, schedule_text
 from harness.language.evaluation import concrete
 from harness.language.expressions import Expression
-from harness.language.initial_state import Start
+from harness.language.initial_state import Start, on_device
 from harness.language.priority_order import PriorityOrder, fold, priority_order
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class NearFarEngine(Engine):
         order = self.order
         start = Start(self.program, self.graph, self.features, inputs, state or {})
         properties = self.program.properties
-        given = {name: np.asarray(start.of(properties[name])) for name in order.inputs}
+        given = {name: _on_host(start.of(properties[name])) for name in order.inputs}
         known = {**self.program.parameters, **inputs.parameters}
         parameters = {name: float(known[name]) for name in order.parameters}
         refused = order.refusal(
@@ -155,7 +155,7 @@ class NearFarEngine(Engine):
         )
         if refused:
             raise Unsupported(f"order=near_far: {refused}")
-        values = np.asarray(start.of(properties[order.state]), np.float32)
+        values = np.asarray(_on_host(start.of(properties[order.state])), np.float32)
         self._shape, self._settled = values.shape, False
         self._delta = self._width(given, parameters) if self.schedule.delta is None else float(self.schedule.delta)
         edges = tuple(np.ascontiguousarray(given[name], np.float32) for name in order.inputs)
@@ -217,6 +217,11 @@ class NearFarEngine(Engine):
             f"delta: {mean if given is None else format(given, 'g')}",
             f"required of {needed}: no message is better than its source's value",
         ])  # fmt: skip
+
+
+def _on_host(values: Any) -> NDArray[Any]:
+    """Return values in memory of the host; inputs may be on a device."""
+    return np.asarray(values.get() if on_device(values) else values)
 
 
 def lanes_of(program: Program, order: PriorityOrder, features: int) -> int:

@@ -15,6 +15,7 @@ from engines.pushbaseline.gunrock.engine import GunrockEngine
 from engines.pushbaseline.schedules import GunrockSchedule
 from harness.contract import No, Phases, Yes
 from harness.device.compilation import Compiled
+from harness.emulation.arrays import DeviceArray
 from harness.emulation.compiler import library
 from harness.language import Inputs, K, maximum, minimum
 from harness.lowering.cuda import near_far
@@ -177,4 +178,20 @@ def test_all_inputs_of_edges_are_priced(emulated_near_far):
     engine.reset(inputs)
     assert engine.run(1).settled
     assert np.array_equal(engine.values("x"), by_supersteps(program, graph, 2, inputs))
+    engine.close()
+
+
+def test_inputs_may_be_on_the_device(emulated_near_far, monkeypatch):
+    """CuPy refuses to turn its arrays into those of the host, but by ``get``."""
+    graph, program, got = scattered(1), traced(longer, "longer"), []
+    get = DeviceArray.get
+    monkeypatch.setattr(DeviceArray, "get", lambda one, **options: (got.append(one), get(one, **options))[1])
+    properties = {"own": starts(graph, 2, "min"), "toll": np.linspace(0, 50, graph.num_edges, dtype=np.float32)}
+    on_device = {name: values.view(DeviceArray) for name, values in properties.items()}
+    engine = OnyxEngine(OnyxSchedule(order="near_far"))
+    engine.prepare(program, graph, 2, emulated_near_far, Phases())
+    engine.reset(Inputs(on_device))
+    assert all(any(one is values for one in got) for values in on_device.values())
+    engine.run(1)
+    assert np.array_equal(engine.values("x"), by_supersteps(program, graph, 2, Inputs(properties)))
     engine.close()
