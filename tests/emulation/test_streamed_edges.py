@@ -183,6 +183,27 @@ def test_first_windows_are_copied_before_they_are_known_to_be_needed(emulated, s
     engine.close()
 
 
+def test_slots_are_kept_until_copies_ahead_have_ended(emulated, streamed, monkeypatch):
+    """No kernel has waited for windows that a run turned out not to need."""
+    engine, graph, traced, slots = streamed("pull"), chain(41), program("pagerank"), []
+    answers(engine, traced, graph, emulated)
+    streamer = engine.executor.run_in_progress.launcher.place
+    synchronize = Stream.synchronize
+
+    def noted(stream):
+        if stream is streamer.stream:
+            slots.append(len(streamer.slots))
+        synchronize(stream)
+
+    streamer.prefetch(list(streamer.rows), [(0, 5)])
+    assert streamer.stream.pending
+    monkeypatch.setattr(Stream, "synchronize", noted)
+    engine.close()
+    assert not streamer.stream.pending
+    assert slots == [6]
+    assert not streamer.slots
+
+
 @pytest.mark.parametrize(("first", "last", "begin"), [(64, 84, 64), (70, 84, 64), (0, 1, 0), (127, 128, 64)])
 def test_arrays_of_a_window_begin_where_rows_keep_their_alignment(first, last, begin, emulated, streamed):
     traced, graph = program_named("aggregate_rewritten"), edges_and_loops()

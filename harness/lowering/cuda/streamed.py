@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,7 +94,11 @@ class Streamer:
         return Transfers(self.needed - needed, {"copied": self.copied - copied})
 
     def close(self) -> None:
-        """Release the slots."""
+        """Release the slots, after copies ahead that no kernel has waited for; also after a failure of the device."""
+        import cupy
+
+        with suppress(cupy.cuda.runtime.CUDARuntimeError):  # then nothing is copied any more
+            self.stream.synchronize()
         self.slots.clear()
         if self.packed:
             self.packed.close()
