@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 OUTSIDE = frozenset(one.value for one in (Place.MAPPED, Place.STREAMED, Place.MANAGED))
 SENT, RECEIVED = 197, 198  # NVML_FI_DEV_PCIE_COUNT_TX_BYTES, ..._RX_BYTES
 _WRAP = 1 << 32
+_PERIOD_S = 0.01  # between two looks at the counters
+_MOST_GAP_S = 0.06  # a link of PCIe 5, 64 GB/s at most, moves 2^32 bytes in 67 ms
 _MOST_READ, _BLOCK = 1 << 28, 1 << 25  # bytes of a file that a sample reads, and of one read
 _SAMPLES = 3
 logger = logging.getLogger(__name__)
@@ -59,25 +62,56 @@ def bytes_over_link(index: int, work: Callable[[], object]) -> int | None:
     """Run some work; return the bytes over the host link of a GPU meanwhile, in the direction with more of them.
 
     The GPU counts those of all processes, with the headers of packets and the commands of the driver. None: it does not
-    count them. ``work``: must have finished on the device when it returns.
+    count them, or its counters may have wrapped more than once between two looks at them. ``work``: must have finished
+    on the device when it returns.
     """
     with opened_gpu(index) as opened:
-        before = None if opened is None else _counters(*opened)
-        work()
-        after = None if opened is None else _counters(*opened)
-    if before is None or after is None:
-        return None
-    # The counters wrap at 2^32 where they have 32 bits.
-    return max(new - old if new >= old else new - old + _WRAP for old, new in zip(before, after, strict=True))
+        gained = None if opened is None else _Gained(*opened)
+        ended = threading.Event()
+
+        def watch() -> None:
+            while gained is not None and not ended.wait(_PERIOD_S):
+                gained.look()
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            work()
+        finally:
+            ended.set()
+            watcher.join()
+        if gained is None:
+            return None
+        gained.look()
+        return max(gained.bytes) if gained.known else None
 
 
-def _counters(nvml: Any, gpu: Any) -> list[int] | None:
-    """Return the bytes that a GPU has sent and received; None if it does not count them."""
-    found = nvml.nvmlDeviceGetFieldValues(gpu, [SENT, RECEIVED])
-    if any(one.nvmlReturn for one in found):
-        return None
-    narrow = nvml.NVML_VALUE_TYPE_UNSIGNED_INT
-    return [int(one.value.uiVal if one.valueType == narrow else one.value.ullVal) for one in found]
+class _Gained:
+    """What a GPU's counters of bytes sent and received have gained. They may have 32 bits, also in values of 64.
+
+    ``known``: the GPU counts, and its counters have not had time to wrap twice.
+    """
+
+    def __init__(self, nvml: Any, gpu: Any) -> None:
+        self.nvml, self.gpu = nvml, gpu
+        self.bytes, self.known = [0, 0], True
+        self._last, self._at = self._read(), time.perf_counter()
+
+    def look(self) -> None:
+        """Add what the counters have gained since the last look."""
+        if not self.known:
+            return
+        found, now = self._read(), time.perf_counter()
+        for i, (old, new) in enumerate(zip(self._last, found, strict=True)):
+            self.bytes[i] += (new - old) % _WRAP
+        self.known = self.known and now - self._at <= _MOST_GAP_S
+        self._last, self._at = found, now
+
+    def _read(self) -> list[int]:
+        found = self.nvml.nvmlDeviceGetFieldValues(self.gpu, [SENT, RECEIVED])
+        self.known = self.known and not any(one.nvmlReturn for one in found)
+        narrow = self.nvml.NVML_VALUE_TYPE_UNSIGNED_INT
+        return [int(one.value.uiVal if one.valueType == narrow else one.value.ullVal) for one in found]
 
 
 def with_pages(transfers: Transfers | None, options: Mapping[str, Any], link: Link | None) -> Transfers | None:

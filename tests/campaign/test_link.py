@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -20,7 +22,7 @@ ROOM = 1 << 32
 def counters(monkeypatch):
     """Return a function that sets what a GPU counts before and after some work."""
 
-    def made(before, after, *, narrow=False, refused=0):
+    def made(before, after, *, between=(), narrow=False, refused=0):
         kind = 1 if narrow else 2
 
         def value(count):
@@ -28,8 +30,12 @@ def counters(monkeypatch):
                 nvmlReturn=refused, valueType=kind, value=SimpleNamespace(uiVal=count % ROOM, ullVal=count)
             )
 
-        counts = iter([[value(one) for one in before], [value(one) for one in after]])
-        nvml = SimpleNamespace(NVML_VALUE_TYPE_UNSIGNED_INT=1, nvmlDeviceGetFieldValues=lambda *_: next(counts))
+        looks = iter(between)
+        counts = itertools.chain([before], (next(looks, after) for _ in itertools.count()))
+        nvml = SimpleNamespace(
+            NVML_VALUE_TYPE_UNSIGNED_INT=1,
+            nvmlDeviceGetFieldValues=lambda *_: [value(one) for one in next(counts)],
+        )
 
         @contextmanager
         def opened(index):
@@ -48,6 +54,22 @@ def test_bytes_are_those_of_the_direction_with_more_of_them(counters):
 def test_counters_of_32_bits_wrap(counters):
     counters((0, ROOM - 10), (0, ROOM + 90), narrow=True)
     assert link.bytes_over_link(0, lambda: None) == 100
+
+
+def test_counters_of_32_bits_may_wrap_several_times_in_a_run(counters, monkeypatch):
+    monkeypatch.setattr(link, "_PERIOD_S", 0.001)
+    monkeypatch.setattr(link, "_MOST_GAP_S", 10.0)
+    counts = [(0, round(share * ROOM)) for share in (0.6, 1.2, 1.8, 2.4)]
+    counters((0, 0), (0, 3 * ROOM), between=counts, narrow=True)
+    assert link.bytes_over_link(0, lambda: time.sleep(0.1)) == 3 * ROOM
+
+
+@pytest.mark.parametrize("narrow", [True, False])
+def test_counters_that_may_have_wrapped_unseen_are_unknown(counters, monkeypatch, narrow):
+    monkeypatch.setattr(link, "_PERIOD_S", 10.0)
+    monkeypatch.setattr(link, "_MOST_GAP_S", 0.01)
+    counters((0, 0), (0, 70), narrow=narrow)
+    assert link.bytes_over_link(0, lambda: time.sleep(0.02)) is None
 
 
 @pytest.mark.parametrize("missing", [True, False])
