@@ -99,10 +99,10 @@ def refused(row):
     return ""
 
 
-def turns(engine, name):
-    """Return the options that the rows of an engine take in turn."""
-    wide = {"window_mb": WIDE[1]} if engine == "scaph" and name == WIDE[0] else {}
-    return [turn | wide for turn in TURNS[engine]]
+def options_of(row):
+    """Return the options of a row; windows hold the edges of a hub, also with a value of each feature."""
+    wide = {"window_mb": WIDE[1]} if row.engine == "scaph" and row.name == WIDE[0] else {}
+    return row.options | wide
 
 
 def graphs_of(name, features):
@@ -130,7 +130,7 @@ def rows():
             suited = [k for k in FEATURES if not refused(Row(engine, options, name, k))]
             features = least(suited, name, *(() if name in SCALAR else (schedule,)))
             row = Row(engine, options, name, features)
-            more = [row._replace(options=options | turn) for turn in turns(engine, name)]
+            more = [row._replace(options=options | turn) for turn in TURNS[engine]]
             turn = least([(engine, i) for i, other in enumerate(more) if not refused(other)], name, schedule)
             left, graphs = list(graphs_of(name, features)), []
             while left and len(graphs) < 2:
@@ -193,7 +193,7 @@ def check(row, device, seed=SEED, more=0.0):
         graph, draws = drawn_problem(row.name, graph_name, row.features, rng)
         count = min(supersteps(row.name, graph, row.features), LONGEST.get((row.name, row.features), 1 << 30))
         reference = ReferenceRun(traced, graph, row.features)
-        engine = new_engine(row.engine, row.options)
+        engine = new_engine(row.engine, options_of(row))
         answer = engine.supports(traced, graph, row.features, device)
         assert isinstance(answer, Yes), f"{graph_name}: {answer}"
         if row.engine in LIBRARIES and device.kind == "cuda":
@@ -262,7 +262,7 @@ def test_answers_of_a_direction_that_switches(row, device):
 @pytest.mark.parametrize("name", ALGORITHMS)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_all_answers(engine, name, features, device):
-    for options, more in itertools.product(schedules(SPECS[engine]), turns(engine, name)):
+    for options, more in itertools.product(schedules(SPECS[engine]), TURNS[engine]):
         row = Row(engine, options | more, name, features, graphs_of(name, features))
         if not refused(row):
             check(row, device)
