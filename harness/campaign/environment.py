@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import platform
+import re
 import subprocess
 import time
 from collections.abc import Collection
@@ -24,6 +25,7 @@ _PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "cupy-cuda12x", "cupy-cuda13
 
 _NO_PART_OF_THE_KEY = ("commit", "harness", "host", "governor", "most_clock")
 _FREQUENCY = Path("/sys/devices/system/cpu/cpu0/cpufreq")
+_CORE_TIMES = Path("/proc/stat")
 
 
 @functools.cache
@@ -77,10 +79,16 @@ def _busy_seconds(cores: Collection[int] | None) -> float:
 
     If the system does not list each of them, all cores are counted.
     """
-    times = psutil.cpu_times(percpu=True) if cores else []
-    counted = [times[core] for core in cores] if cores and max(cores) < len(times) else [psutil.cpu_times()]
+    times = dict(zip(_listed_cores(), psutil.cpu_times(percpu=True), strict=False)) if cores else {}
+    counted = [times[core] for core in cores] if cores and times.keys() >= set(cores) else [psutil.cpu_times()]
     kinds = ("user", "nice", "system", "irq", "softirq", "steal")
     return sum(getattr(of_core, kind, 0.0) for of_core in counted for kind in kinds)
+
+
+def _listed_cores() -> list[int]:
+    """Return the numbers of the cores whose times the system lists, in that order: those that are online."""
+    lines = _CORE_TIMES.read_text().splitlines() if _CORE_TIMES.exists() else []
+    return [int(number[1]) for line in lines if (number := re.match(r"cpu(\d+) ", line))]
 
 
 def memory_total() -> int:

@@ -65,7 +65,11 @@ def test_being_held_back_by_a_quota_is_noticed(groups):
     assert bystanders.throttled()
 
 
-def test_only_work_on_the_watched_cores_counts(monkeypatch):
+def test_only_work_on_the_watched_cores_counts(monkeypatch, tmp_path):
+    """Core 1 is offline: the system lists the times of three other cores."""
+    listed = tmp_path / "stat"
+    listed.write_text("cpu  9 9\ncpu0 3 3\ncpu2 3 3\ncpu3 3 3\nctxt 1\n")
+    monkeypatch.setattr(environment, "_CORE_TIMES", listed)
     kinds = namedtuple("kinds", "user system idle")
     busy = [0.0, 0.0, 0.0]
 
@@ -77,9 +81,9 @@ def test_only_work_on_the_watched_cores_counts(monkeypatch):
     monkeypatch.setattr(environment.time, "process_time", lambda: 0.0)
     clock = iter([0.0] * 4 + [2.0] * 4)
     monkeypatch.setattr(environment.time, "perf_counter", lambda: next(clock))
-    watched = [environment.Bystanders(cores) for cores in (None, {0, 2}, {1}, {1, 3})]
+    watched = [environment.Bystanders(cores) for cores in (None, {0, 3}, {2}, {1, 3})]
     busy[:] = [4.0, 1.0, 2.0]
-    assert [one.cores() for one in watched] == [3.5, 3.0, 0.5, 3.5]  # no core has the number 3: all are counted
+    assert [one.cores() for one in watched] == [3.5, 3.0, 0.5, 3.5]  # core 1 is not listed: all are counted
 
 
 @pytest.fixture
