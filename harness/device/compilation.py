@@ -20,6 +20,9 @@ from harness.device.errors import CompilationFailed
 MADE_OF = "made of"
 # Division is accurate to 2 ulp (--prec-div=false): correctly rounded division takes several times the instructions.
 OPTIONS = ("-std=c++17", "-default-device", "--prec-div=false", "--ptxas-options=-v")
+# From this version on, NVRTC takes equal code from a cache of the driver. The log then lacks the resources, and the
+# time is not that of a compilation.
+CACHING = (12, 9)
 # All figures follow "Compiling entry function"; older compilers list spills under "Function properties for NAME".
 _ENTRY = re.compile(
     r"Compiling entry function '(?P<name>\w+)'(?P<report>.*?)(?=Compiling entry function|\Z)", re.DOTALL
@@ -90,7 +93,8 @@ def nvrtc_version() -> tuple[int, int]:
 def _compile(source: str, headers: Mapping[str, str], architecture: str) -> Compiled:
     from cupy.cuda import nvrtc
 
-    options = (*OPTIONS, f"--gpu-architecture={architecture}")
+    apart = ("--no-cache",) if nvrtc_version() >= CACHING else ()
+    options = (*OPTIONS, *apart, f"--gpu-architecture={architecture}")
     texts, names = (tuple(word.encode() for word in words) for words in (headers.values(), headers))
     program = nvrtc.createProgram(source, "generated.cu", texts, names)
     try:

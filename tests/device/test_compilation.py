@@ -62,6 +62,24 @@ def test_spills_show(chip):
     assert tight["spills"] >= 4 * (96 - 64)
 
 
+@pytest.mark.parametrize(("version", "expected"), [((12, 8), False), ((12, 9), True), ((13, 0), True)])
+def test_code_from_the_cache_of_the_driver_is_not_taken(version, expected, tmp_path, monkeypatch):
+    """It has no log, and takes the time of no compilation."""
+    from cupy.cuda import nvrtc
+
+    from harness.device import compilation
+
+    taken = []
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
+    monkeypatch.setattr(nvrtc, "getVersion", lambda: version)
+    monkeypatch.setattr(nvrtc, "compileProgram", lambda _, options: taken.extend(options))
+    monkeypatch.setattr(nvrtc, "getProgramLog", lambda _: "")
+    monkeypatch.setattr(nvrtc, "getCUBIN", lambda _: b"\x7fELF0000")
+    compilation.compiled(SMALL, {}, "sm_90")
+    assert ("--no-cache" in taken) == expected
+    assert set(taken) - {"--no-cache"} == {*compilation.OPTIONS, "--gpu-architecture=sm_90"}
+
+
 def test_machine_code_is_a_whole_elf_file():
     from harness.device.compilation import compiled
 

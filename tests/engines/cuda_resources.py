@@ -37,8 +37,7 @@ COLUMNS = {f"k={k} {chip}": (k, chip) for chip, features in CHIPS.items() for k 
 
 # Allowed growth of a kernel before a test fails: registers of a thread (warps get them in units of eight), bytes of
 # shared memory of a block, and bytes that a thread spills, for kernels that already spill; others may not begin to.
-# With another version of the compiler only spills are compared: kernels without spills may spill at most that many
-# bytes.
+# Figures are compared with those of the same version of the compiler only: others allocate registers differently.
 MORE_REGISTERS, MORE_SHARED, MORE_SPILLS = 8, 1024, 32
 
 Row = tuple[str, str, str]  # algorithm, schedule, kernel
@@ -61,10 +60,8 @@ class Resources:
         registers, shared, spills = map(int, text.split("/"))
         return cls(registers, shared, spills)
 
-    def growth(self, now: Resources, *, same_compiler: bool = True) -> str:
+    def growth(self, now: Resources) -> str:
         """Return what has grown by more than is allowed; empty if nothing has."""
-        if not same_compiler:
-            return f"spills from 0 to {now.spills} bytes" if not self.spills and now.spills > MORE_SPILLS else ""
         found = []
         if now.registers > self.registers + MORE_REGISTERS:
             found.append(f"registers from {self.registers} to {now.registers}")
@@ -112,11 +109,6 @@ def compiler_of(table: str) -> str:
     """Return the compiler version of a table."""
     first = path_of(table).read_text(encoding="utf-8").splitlines()[0]
     return first.removeprefix(HEADING).partition(";")[0]
-
-
-def same_line(one: str, other: str) -> bool:
-    """Return whether two versions of the compiler differ in the minor number at most."""
-    return one.partition(".")[0] == other.partition(".")[0]
 
 
 def recorded(table: str) -> dict[Row, dict[str, Resources]]:

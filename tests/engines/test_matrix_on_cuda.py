@@ -58,8 +58,9 @@ TURNS: dict[str, tuple[dict[str, Any], ...]] = {
     "torch": ({},),
 }  # fmt: skip
 STATES = {"forest": 5, "network hub": 3}  # of graphs that need more features
-# A vertex that sums thousands of equal messages: only test_a_hub_of_equal_messages has them.
-EQUAL, LEAVES = {("pagerank", "hub")}, 3000
+# A vertex that sums thousands of messages, with programs whose stated bounds do not depend on degrees: only
+# test_a_hub_of_many_messages has them.
+MANY, LEAVES = {("pagerank", "hub"), ("feature_diffusion", "hub")}, 3000
 # Half of the CPU matrix's number: of 500 fresh draws one had an error of 2e-3 after 12 supersteps.
 LONGEST = {("als_all", 1): 6}
 MATRICES = ("als", "als_all", "multimodal")  # whose messages or values are matrices
@@ -107,7 +108,7 @@ def options_of(row):
 
 def graphs_of(name, features):
     """Return the graphs of the CPU's matrix with at most as many states as features, without measured ones."""
-    known = (g for g in GRAPHS[name] if STATES.get(g, 0) <= features and (name, g) not in EQUAL)
+    known = (g for g in GRAPHS[name] if STATES.get(g, 0) <= features and (name, g) not in MANY)
     return tuple(graph for graph in known if graph != "pair" or importlib.util.find_spec("skimage"))
 
 
@@ -233,13 +234,14 @@ def test_answers(row, device):
         ("torch", {}, False),
     ],
 )
-def test_a_hub_of_equal_messages(engine, options, in_turn, features, device):
+@pytest.mark.parametrize("name", ["pagerank", "feature_diffusion"])
+def test_a_hub_of_many_messages(name, engine, options, in_turn, features, device):
     """Sums of n float32 numbers one after another may have n - 1 rounding errors (Higham 2002, eq. 4.4), and have
-    less than half of that if all are equal; PageRank's bound does not depend on degrees. The hub's error returns to
-    it two supersteps later, multiplied by alpha^2, in addition to the new sum's error."""
+    less than half of that if all are equal, as PageRank's are. The hub's error returns to it two supersteps later, in
+    addition to the new sum's error: PageRank multiplies it by alpha^2, and diffusion sums at the hub twice."""
     at_once = LEAVES / 2 * 2.0**-24
-    more = at_once / (1 - ALGORITHMS["pagerank"].alpha ** 2)
-    check(Row(engine, options, "pagerank", features, ("hub",)), device, more=more if in_turn else 0.0)
+    more = {"pagerank": at_once / (1 - ALGORITHMS["pagerank"].alpha ** 2), "feature_diffusion": 2 * at_once}[name]
+    check(Row(engine, options, name, features, ("hub",)), device, more=more if in_turn else 0.0)
 
 
 ADAPTIVE = [
