@@ -4,15 +4,13 @@
 
 OPTIONS: of the schedule, as JSON.
 
-First everything runs on the small graph, so that code is compiled and loaded. Huge pages are off, because resident
-memory would include parts of them that nothing uses. The peak of the resident memory is then
+First everything runs on the small graph, so that code is compiled and loaded. The peak of the resident memory is then
 measured from opening the graph to the end of the run. Standard output: JSON with ``before``, ``peak`` (bytes),
 ``bytes_needed`` and ``total`` (the sum of the distances).
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import sys
 from pathlib import Path
@@ -26,7 +24,6 @@ from harness.language import trace
 from tests.engines.problems import new_engine
 
 FEATURES, SUPERSTEPS = 3, 4
-PR_SET_THP_DISABLE = 41
 
 
 def status(key):
@@ -51,8 +48,6 @@ def main():
     """Measure, and print."""
     folder, small, name, given = sys.argv[1:]
     options = json.loads(given)
-    if ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0):
-        raise OSError("prctl(PR_SET_THP_DISABLE)")
     solve(small, name, options)
     Path("/proc/self/clear_refs").write_text("5")  # sets the peak to the present size
     before = status("VmRSS")
