@@ -73,7 +73,8 @@ def _choices(
     if panel:
         fused, lane_group = None, LaneGroupShape.of(panel, aware, lane_group.width)
     tiles, pipeline = schedule.balance == "edge", bool(schedule.pipeline)
-    return Choices(tiles, pipeline, fused, panel, small_degrees(facts, policy), policy, pauses=False), lane_group
+    parts = schedule.balance == "parts"
+    return Choices(tiles, parts, pipeline, fused, panel, small_degrees(facts, policy), policy, pauses=False), lane_group
 
 
 def _flipped(tracking: Tracking, direction: Direction) -> dict[str, str]:

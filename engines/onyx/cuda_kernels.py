@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from engines.onyx import cuda_templates as templates
 from engines.onyx.cuda_panels import PanelLayout
+from engines.onyx.cuda_parts import ARRAYS
 from engines.onyx.resolve import sums_matrices
 from harness.api import EdgeReduce, EdgeUpdate, FoldGroup, GraphReduce, Stage, reads
 from harness.api.cuda import (
@@ -41,7 +42,7 @@ RANGE = templates.RANGE
 class Choices:
     """The choices of a schedule for one program on one graph.
 
-    ``tiles``: blocks process equal tiles of edges. ``pipeline``: edges are fetched ahead. ``fused_next_superstep``: the
+    ``tiles``: blocks process equal tiles of edges. ``parts``: warps push the edges of a vertex of many in parts. ``pipeline``: edges are fetched ahead. ``fused_next_superstep``: the
     edge update and the reductions of the next superstep that share a pass. ``panel``: features of a pass over segments;
     0: all. ``small_degrees``: all vertices have few edges, in similar numbers. ``policy``: the constants of all
     choices. ``pauses``: tracking pauses while nearly everything moves. ``adaptive``: a push whose accumulators are
@@ -49,6 +50,7 @@ class Choices:
     """
 
     tiles: bool
+    parts: bool
     pipeline: bool
     fused_next_superstep: tuple[EdgeUpdate, tuple[EdgeReduce, ...]] | None
     panel: int
@@ -73,7 +75,7 @@ class Kernels:
         self.fused_next_superstep = None if self.tracking.change_driven else choices.fused_next_superstep
         self.idle = when("!run->untracked") if untracked else when("run->untracked") if self.pauses else NEVER
         self.resuming = "bool(run->resuming)" if choices.pauses else "false"
-        self.pipeline, self.tiles = choices.pipeline, choices.tiles
+        self.pipeline, self.tiles, self.parts = choices.pipeline, choices.tiles, choices.parts
         # Kernels with matrices or with features in a loop would spill, and pushes follow edges of single vertices.
         light = setting.feature_aware and not sums_matrices(self.program)
         self.scans_ahead = light and setting.direction == "pull"
@@ -216,12 +218,12 @@ class Kernels:
     # edges ------------------------------------------------------------------------------------------------------------
     def edges(
         self, name: str, order: str, depth: int, *, wanted: str = EVERY, listed: str = "", tiles: bool = False,
-        either: bool = False,
+        either: bool = False, parts: bool | None = None,
     ) -> CudaKernelBuilder:  # fmt: skip
         """Return the builder of an edgemap over out-edges (order csr) or in-edges (csc) of wanted vertices.
 
         The edgemap is warp- or edge-balanced. ``listed``: a test of single edges, which tiles use instead of the test
-        of vertices.
+        of vertices. ``parts``: over parts of the edges of vertices of many (True), or over other vertices (False).
         """
         side, row, other = ("out", "u", "v") if order == "csr" else ("in", "v", "u")
         if tiles:
@@ -229,11 +231,17 @@ class Kernels:
             signature = [(f"{side}_rows", "ids"), (f"{side}_neighbours", "ids"), *ends]
             mapped, edge_arrays = f"edgemap_tiles<{depth}>", f"{side}_rows, {side}_neighbours"
             wanted = listed or wanted
+        elif parts:
+            size = self.choices.policy.part_edges
+            arrays = [*ARRAYS, f"{side}_offsets", f"{side}_neighbours"]
+            signature = [(arrays[0], "ids"), (arrays[1], "ids"), (arrays[2], "offsets"), (arrays[3], "ids"), *RANGE]
+            mapped, edge_arrays = f"edgemap_parts<{size}, {depth}>", ", ".join(arrays)
         else:
             signature = [(f"{side}_offsets", "offsets"), (f"{side}_neighbours", "ids"), *RANGE]
             pipeline = "true" if self.pipeline else "false"
             map_, wanted = ("edgemap_listed", f"{wanted}, {listed}") if listed else ("edgemap", wanted)
-            mapped, edge_arrays = f"{map_}<{pipeline}, {depth}>", f"{side}_offsets, {side}_neighbours"
+            many = "" if parts is None else f", {self.choices.policy.split_degree}"
+            mapped, edge_arrays = f"{map_}<{pipeline}, {depth}{many}>", f"{side}_offsets, {side}_neighbours"
         template = templates.EDGES.format(map=mapped, edge_arrays=edge_arrays, row=row, other=other)
         template = template.replace("WANTED", wanted)
         filled = template.replace("FETCH", templates.fetch(row, other))

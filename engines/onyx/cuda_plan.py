@@ -12,6 +12,7 @@ from engines.onyx.cuda_choices import doubled_vertices, setting_of, thresholds_o
 from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges, order_of
 from engines.onyx.cuda_fused_next_superstep import last_reader, reduces_alone, update_and_reduce
 from engines.onyx.cuda_hubs import VerticesByDegree
+from engines.onyx.cuda_parts import ARRAYS, PartsOfSources
 from engines.onyx.cuda_persistent import persist
 from engines.onyx.cuda_pull import PullKernels, whole_warp
 from engines.onyx.cuda_push import PushKernels
@@ -186,7 +187,7 @@ class OnyxPlanner:
                 stride = self.layout.stride(stage.message.shape)
                 self.draft.own(work(f"change_{stage.into}", self.facts.num_vertices * stride))
                 self.draft.add(kernels.clear(stage, array="change", unless=unless), Over.VERTICES)
-            self.draft.add(kernels.changes(group, self.messages, tiles=False), Over.SOURCES, 1)
+            self._plan_changes(kernels, group)
             if kernels.tiles:
                 self.draft.add(kernels.changes(group, self.messages, tiles=True), over, lanes)
             for stage in summed:
@@ -194,6 +195,21 @@ class OnyxPlanner:
             kernels.sent_edges.plan(self.draft, group, over, lanes)
             if self.tracking.sources(group):
                 self.draft.add(kernels.sent(group), Over.SOURCES, 1)
+
+    def _plan_changes(self, kernels: PushKernels, group: FoldGroup) -> None:
+        """Plan the pushes of changes along the edges of single vertices."""
+        policy, apart = self.policy, f"{self.tracking.name(group)}_changes"
+        parts = PartsOfSources(policy.split_degree, policy.part_edges, self.setting.sides)
+        count = parts.count(self.facts) if kernels.parts and not self.tracking.edges(group) else 0
+        if not count:
+            self.draft.add(kernels.changes(group, self.messages, tiles=False), Over.SOURCES, 1)
+            return
+        for name in ARRAYS:
+            self.draft.own(table(name, count, parts))
+        kernel = kernels.changes(group, self.messages, tiles=False, parts=True)
+        self.draft.add(kernel, parts, 32, most="some", apart=apart)
+        kernel = kernels.changes(group, self.messages, tiles=False, parts=False)
+        self.draft.add(kernel, Over.SOURCES, 1, apart=apart)
 
     def _plan_segments(self, kernels: PullKernels, group: FoldGroup) -> None:
         run, dense, tracked = self._run_of_lane_group(), "", kernels.tracking.change_driven

@@ -41,15 +41,18 @@ class PushKernels(Kernels):
         builder.root.line(f"if (blockIdx.x == 0 && threadIdx.x == 0{tracked}) {counted}")
         return builder.finish(unless=OVER | CHANGING)
 
-    def changes(self, group: FoldGroup, messages: Mapping[str, Expression], *, tiles: bool) -> CudaKernel:
+    def changes(
+        self, group: FoldGroup, messages: Mapping[str, Expression], *, tiles: bool, parts: bool | None = None
+    ) -> CudaKernel:
         """Build the kernel in which active sources send their changes into kept accumulators.
 
-        It runs over ``tiles`` if there are many, and the schedule balances edges.
+        It runs over ``tiles`` if there are many, and the schedule balances edges. ``parts``: it runs over parts of
+        vertices of many edges (True), or over the other vertices (False).
         """
         name = self.tracking.name(group)
-        stem = f"{name}_changes{'_tiles' if tiles else ''}"
+        stem = f"{name}_changes{'_tiles' if tiles else '_parts' if parts else ''}"
         wanted, listed = self.sent_edges.tests(group, tiles=tiles)
-        builder = self.edges(stem, "csr", self.depth(group), wanted=wanted, listed=listed, tiles=tiles)
+        builder = self.edges(stem, "csr", self.depth(group), wanted=wanted, listed=listed, tiles=tiles, parts=parts)
         self.sent_edges.add_flags(builder, group)
         self.bind_reverse(builder, group.stages, "csr", name)
         builder.bind("sent", "fetch", "u", f"sent_{name}_")

@@ -34,16 +34,17 @@ __device__ inline Edge find_edge(EdgeId e, EdgeId count, Id base, const volatile
     return edge;
 }
 
-// All lane groups visit up to 32 edges, one per lane of `some`; DEPTH of them are fetched before the first is
-// processed.
+// All lane groups visit up to 32 edges, one per lane of `some`; each fetches up to DEPTH of them before it processes the
+// first.
 template <int DEPTH, class Fetch, class Visit>
 __device__ inline void visit_edges(const LaneGroup& group, const Edge& mine, unsigned some, Fetch fetch, Visit visit)
 {
+    constexpr int ROUNDS = (32 + LANE_GROUPS - 1) / LANE_GROUPS, AT_ONCE = DEPTH < ROUNDS ? DEPTH : ROUNDS;
     const int count = 32 - __clz(some);
-    for (int first = 0; first < count; first += LANE_GROUPS * DEPTH) {
-        decltype(fetch(mine.row, mine.other, mine.at)) got[DEPTH];
-        Edge edge[DEPTH];
-        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
+    for (int first = 0; first < count; first += LANE_GROUPS * AT_ONCE) {
+        decltype(fetch(mine.row, mine.other, mine.at)) got[AT_ONCE];
+        Edge edge[AT_ONCE];
+        _Pragma("unroll") for (int d = 0; d < AT_ONCE; ++d) {
             // the last edge replaces missing ones, so that no load waits behind a branch for an earlier one
             const int lane = first + d * LANE_GROUPS + group.number;
             const int there = lane < count && some >> lane & 1u ? lane : count - 1;
@@ -52,8 +53,8 @@ __device__ inline void visit_edges(const LaneGroup& group, const Edge& mine, uns
             edge[d].at = __shfl_sync(WARP, mine.at, there);
         }
         if (group.idle()) continue;
-        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) got[d] = fetch(edge[d].row, edge[d].other, edge[d].at);
-        _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
+        _Pragma("unroll") for (int d = 0; d < AT_ONCE; ++d) got[d] = fetch(edge[d].row, edge[d].other, edge[d].at);
+        _Pragma("unroll") for (int d = 0; d < AT_ONCE; ++d) {
             const int lane = first + d * LANE_GROUPS + group.number;
             if (lane < count && some >> lane & 1u) visit(got[d], edge[d].row, edge[d].other, edge[d].at);
         }
@@ -70,8 +71,8 @@ __device__ inline void lists_of_warp(volatile EdgeId** scan, volatile EdgeId** b
 
 // Visit the edges of the `wanted` vertices first .. last - 1, 32 at a time. Every lane calls phase(mine, count); `mine`
 // is its edge of the `count` edges (at least 1). PIPELINE: search for the next edges before processing the current ones
-// (fig. 5.3). AHEAD: as in to_visit.
-template <bool PIPELINE, bool AHEAD = false, class Wanted, class Phase>
+// (fig. 5.3). AHEAD: as in to_visit. Vertices of MANY edges or more are left to edgemap_parts; MANY = 0: none are.
+template <bool PIPELINE, bool AHEAD = false, EdgeId MANY = 0, class Wanted, class Phase>
 __device__ inline void per_edge(const EdgeId* offsets, const Id* neighbours, Id first, Id last, Wanted wanted,
                                 Phase phase)
 {
@@ -82,7 +83,8 @@ __device__ inline void per_edge(const EdgeId* offsets, const Id* neighbours, Id 
         const Id vertex = base + lane;
         const bool listed = some >> lane & 1u;
         const EdgeId start = listed ? offsets[vertex] : 0;
-        const EdgeId degree = listed ? offsets[vertex + 1] - start : 0;
+        EdgeId degree = listed ? offsets[vertex + 1] - start : 0;
+        if (MANY && degree >= MANY) degree = 0;
         EdgeId sum = degree;
         _Pragma("unroll") for (int offset = 1; offset < 32; offset *= 2) {
             const EdgeId before = __shfl_up_sync(WARP, sum, offset);
@@ -103,11 +105,11 @@ __device__ inline void per_edge(const EdgeId* offsets, const Id* neighbours, Id 
 }
 
 // Call visit(got, row, other, at) for every edge in the lists of wanted vertices.
-template <bool PIPELINE, int DEPTH, class Wanted, class Fetch, class Visit>
+template <bool PIPELINE, int DEPTH, EdgeId MANY = 0, class Wanted, class Fetch, class Visit>
 __device__ inline void edgemap(const LaneGroup& group, const EdgeId* offsets, const Id* neighbours, Id first, Id last,
                                Wanted wanted, Fetch fetch, Visit visit)
 {
-    per_edge<PIPELINE>(offsets, neighbours, first, last, wanted, [&](const Edge& mine, int count) {
+    per_edge<PIPELINE, false, MANY>(offsets, neighbours, first, last, wanted, [&](const Edge& mine, int count) {
         visit_edges<DEPTH>(group, mine, WARP >> (32 - count), fetch, visit);
     });
 }

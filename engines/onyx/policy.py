@@ -79,6 +79,10 @@ class Policy:
     made_degree: float = 4
     made_degree_of_feature: float = 0.125
 
+    # Parts of vertices: the out-edges from which a vertex is split, and the edges of a part.
+    split_degree: int = 64
+    part_edges: int = 256
+
     # Tiles of edges.
     tile: int = 2048  # edges that a block stages at once
     fewest_edges: int = 4  # of a lane group's run of segments

@@ -139,8 +139,8 @@ class OnyxSchedule(EdgeOptions):
     pipeline: bool | None = option(None, "GPU: search for the next edges while computing (null: the default)")
     balance: str | None = option(
         None,
-        "GPU: balance by vertices in warps, or by equal tiles of edges (null: the default)",
-        values=("warp", "edge"),
+        "GPU: balance by vertices in warps, by equal tiles of edges, or by parts of vertices (null: the default)",
+        values=("warp", "edge", "parts"),
     )
     vector_width: int | None = option(
         None, "GPU: features that a lane loads at once (null: the default)", values=(1, 2, 4)

@@ -20,12 +20,13 @@ from tests.engines.test_cuda import algorithms, prepared
 NAMES = ("bfs", "sssp", "components", "kcore", "pagerank", "label_propagation", "hits")
 TODAY = [
     ("bfs", "warp", False, 1), ("sssp", "edge", False, 3), ("kcore", "warp", True, 1), ("pagerank", "edge", True, 1),
-    ("pagerank", "warp", False, 3), ("components", "edge", True, 1),
+    ("pagerank", "warp", False, 3), ("components", "edge", True, 1), ("bfs", "parts", True, 3),
+    ("sssp", "parts", False, 1), ("pagerank", "parts", True, 40),
 ]  # fmt: skip
 ROWS = [
     (name, balance, persistent, features)
     for name in NAMES
-    for balance in ("warp", "edge")
+    for balance in ("warp", "edge", "parts")
     for persistent in (False, True)
     for features in ((1,) if name in ("components", "kcore") else (1, 3, 40))
 ]
