@@ -25,9 +25,11 @@ features' indices (:func:`patterns`): any two features have opposite signs in on
 
 The errors of two sums at a vertex are independent of each other, since their terms are added in orders that differ or
 have other roundings. If they had one sign, they would cancel in a quotient, such as a mean; with opposite signs they
-cancel in a product. In the first run all sums over edges have one sign. Programs with several sums are also run with
-the signs of every bit of the sums' numbers: any two sums have opposite signs in one of these runs. With ``apart`` every
-sum has signs of its own.
+cancel in a product. So are the lag of the sources and the errors of sums over all vertices: the error of a sum over n
+in-edges, (n - 1) u / 2, cancels an opposite lag of as many u, and a vertex with such an in-degree would have no
+response. These causes of error are numbered (:func:`causes`). In the first run all sums over edges have one sign.
+Programs with several causes are also run with the signs of every bit of their numbers: any two causes have opposite
+signs in one of these runs, and so both signs relative to each other. With ``apart`` every sum has signs of its own.
 """
 
 from __future__ import annotations
@@ -62,17 +64,19 @@ FACTOR_ROUNDINGS = 4  # of a factor of a product over edges
 LOGARITHM_ROUNDINGS = 2  # of its logarithm, relative to that logarithm
 WHOLE_GRAPH_ROUNDINGS = 32
 SYMMETRIC = ("solve_spd", "inverse")
+LAG = "lag"  # the cause of error that sources may not have sent their latest values
 
 
 class Pattern(NamedTuple):
     """The signs of the errors of a run.
 
     ``feature``: the bit of a feature's index that gives the sign of the errors and of the lag of its factors (None:
-    random signs). ``sums``: the bit of the number of a sum over edges that gives its sign (None: all have the same).
+    random signs). ``cause``: the bit of the number of a cause of error (:func:`causes`) that turns its sign (None: no
+    sign is turned).
     """
 
     feature: int | None = None
-    sums: int | None = None
+    cause: int | None = None
 
 
 RANDOM = Pattern()
@@ -156,6 +160,7 @@ class RoundedRun(ReferenceRun):
         self._share = propagated_share(program) if lag is None else lag
         self._pattern = pattern
         self._factors, self._sums, self._apart = factors(program), edge_sums(program), apart
+        self._causes = causes(program)
         self._signed_roundings: dict[int, Array] = {}
         self._state = {prop.name for prop in program.properties.values() if prop.role == "state"}
 
@@ -182,8 +187,8 @@ class RoundedRun(ReferenceRun):
         """Return the values of a property that may have been sent last; zero does not lag."""
         if not lag or name not in self._state or values.dtype == np.bool_:
             return values
-        size = np.abs(values)
-        return off(values, signs(name, values), lag * size if self._lag_relative else np.minimum(lag, size))
+        size, sign = np.abs(values), self._turned(LAG) * signs(name, values)
+        return off(values, sign, lag * size if self._lag_relative else np.minimum(lag, size))
 
     def _update_edges(self, stage: EdgeUpdate) -> None:
         super()._update_edges(stage)
@@ -207,11 +212,15 @@ class RoundedRun(ReferenceRun):
     def _received(self, stage: EdgeReduce, messages: Array, edges: slice) -> Array:
         vertices = self._destinations[edges]
         if stage.reducer == "sum":
-            number, bit = self._sums.index(stage.name), self._pattern.sums
-            turned = -1.0 if bit is not None and number >> bit & 1 else 1.0
+            number, turned = self._sums.index(stage.name), self._turned(stage.name)
             roundings = self._roundings(number)[vertices].reshape(-1, *(1 for _ in messages.shape[1:]))
             return off(messages, roundings * UNIT, factor=turned * signs(self._sums[0], messages))
         return self._factor(stage.name, messages, vertices) if stage.reducer == "prod" else messages
+
+    def _turned(self, cause: str) -> float:
+        """Return -1 if the pattern turns the sign of a cause of error, else 1."""
+        bit = self._pattern.cause
+        return -1.0 if bit is not None and self._causes.index(cause) >> bit & 1 else 1.0
 
     def _roundings(self, number: int = 0) -> Array:
         """Return the roundings of the sum with this number, or of a product, at every vertex ``[V]``; negative where
@@ -238,7 +247,7 @@ class RoundedRun(ReferenceRun):
         if stage.reducer in ("sum", "prod"):
             value = self._value[stage.into]
             roundings = WHOLE_GRAPH_ROUNDINGS + np.log2(max(self.graph.num_vertices, 1))
-            self._value[stage.into] = off(value, roundings * UNIT * signs(stage.name, value))
+            self._value[stage.into] = off(value, roundings * UNIT * self._turned(stage.name) * signs(stage.name, value))
 
 
 def edge_sums(program: Program) -> list[str]:
@@ -246,12 +255,23 @@ def edge_sums(program: Program) -> list[str]:
     return [stage.name for stage in program.stages if isinstance(stage, EdgeReduce) and stage.reducer == "sum"]
 
 
+def causes(program: Program) -> list[str]:
+    """Return the causes of error that are independent of each other, whose numbers are their positions.
+
+    They are the sums over edges, the lag of values that a run with a tolerance does not send (:data:`LAG`), and the
+    sums and products over all vertices.
+    """
+    lags = [LAG] if program.control.tolerance is not None else []
+    whole = [one for one in program.stages if isinstance(one, GraphReduce) and one.reducer in ("sum", "prod")]
+    return [*edge_sums(program), *lags, *(stage.name for stage in whole)]
+
+
 def patterns(program: Program, features: int) -> list[Pattern]:
     """Return the patterns of signs that the responses of a program are the largest of."""
     products = any(isinstance(stage, EdgeReduce) and stage.reducer == "prod" for stage in program.stages)
     of_features = range((features - 1).bit_length() if products else 0)
-    of_sums = range(max(0, len(edge_sums(program)) - 1).bit_length())
-    return [RANDOM, *(Pattern(feature=bit) for bit in of_features), *(Pattern(sums=bit) for bit in of_sums)]
+    of_causes = range(max(0, len(causes(program)) - 1).bit_length())
+    return [RANDOM, *(Pattern(feature=bit) for bit in of_features), *(Pattern(cause=bit) for bit in of_causes)]
 
 
 def off(values: Array, error: Array, magnitude: Array | None = None, factor: Array | None = None) -> Array:

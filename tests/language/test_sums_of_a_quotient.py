@@ -80,7 +80,7 @@ def test_a_quotient_may_be_off_by_the_errors_of_both_sums(features):
 def test_sums_of_a_vertex_have_their_own_signs(apart):
     algorithm, graph = Means(), star()
     found = []
-    for pattern in (RANDOM, Pattern(sums=0)):
+    for pattern in (RANDOM, Pattern(cause=0)):
         run = RoundedRun(trace(algorithm), graph, 1, apart=apart, pattern=pattern)
         run.reset(algorithm.inputs(graph, 1))
         run.superstep()
@@ -91,4 +91,4 @@ def test_sums_of_a_vertex_have_their_own_signs(apart):
 @pytest.mark.parametrize(("sums", "expected"), [(2, [None, 0]), (3, [None, 0, 1])])
 def test_any_two_sums_have_opposite_signs_in_one_of_the_runs(sums, expected):
     algorithm = Means(sums=sums)
-    assert [pattern.sums for pattern in patterns(trace(algorithm), 1)] == expected
+    assert [pattern.cause for pattern in patterns(trace(algorithm), 1)] == expected

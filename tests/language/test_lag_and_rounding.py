@@ -1,0 +1,116 @@
+"""The allowed errors of sums whose sources lag: the error of the additions and the lag do not cancel."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from harness.algorithms.kcore import KCore
+from harness.algorithms.pagerank import PageRank
+from harness.graph import Graph
+from harness.language import trace
+from harness.language.converged import answer_at_limit
+from harness.language.criterion import PROPAGATED_SHARE
+from harness.language.rounding import LAG, UNIT, Pattern, causes, patterns
+from harness.language.sampled import Sample
+
+# In-degrees about 2 tolerance / u + 1 = 3303, for which the injected error of a sum is as large as the injected lag.
+DEGREES = np.arange(2900, 3801, 100)
+LEAVES = 4000
+
+
+def hubs():
+    """Return a graph of leaves, hubs with DEGREES in-edges from the first of these, and sinks.
+
+    Leaves have edges to 1 to 7 sinks, so that their out-degrees differ.
+    """
+    leaves, first_sink = np.arange(LEAVES), LEAVES + len(DEGREES)
+    rows = [(leaves[:degree], LEAVES + number) for number, degree in enumerate(DEGREES)]
+    rows += [(leaves[leaves % 7 >= sink], first_sink + sink) for sink in range(7)]
+    sources = np.concatenate([found for found, _ in rows])
+    targets = np.concatenate([np.full(len(found), target) for found, target in rows])
+    return Graph.from_edges(sources, targets, num_vertices=first_sink + 7, name="hubs")
+
+
+def in_worst_order(terms):
+    """Return the float32 sum of positive terms, added one after the other so that each addition rounds down the most.
+
+    Greedy: of the distinct terms that are left, the one whose addition loses most is added next.
+    """
+    values, counts = np.unique(terms, return_counts=True)
+    total = np.float32(0.0)
+    for _ in range(len(terms)):
+        left = np.flatnonzero(counts)
+        sums = (total + values[left]).astype(np.float32)
+        lost = np.float64(total) + values[left].astype(np.float64) - sums
+        chosen = int(lost.argmax())
+        counts[left[chosen]] -= 1
+        total = sums[chosen]
+    return total
+
+
+def float32_ranks(graph, program, inputs):
+    """Return the ranks after one superstep whose sums over edges are added in the worst order found; float32[V, 1]."""
+    teleport = inputs.properties["teleport"][:, 0]
+    alpha = np.float32(inputs.parameters["alpha"])
+    degrees = graph.out_degrees
+    message = (teleport / np.maximum(degrees, 1).astype(np.float32)).astype(np.float32)
+    dangling = np.float32(teleport[degrees == 0].sum(dtype=np.float64))
+    offsets, neighbours = graph.csc.offsets, graph.csc.neighbours
+    sums = np.array(
+        [in_worst_order(message[neighbours[low:high]]) for low, high in itertools.pairwise(offsets)],
+        np.float32,
+    )
+    factor = np.float32(1) - alpha + alpha * dangling
+    return (factor * teleport + alpha * sums).astype(np.float32)[:, None]
+
+
+def test_the_worst_order_of_float32_additions_is_allowed_at_every_degree():
+    algorithm, graph = PageRank(), hubs()
+    program = trace(algorithm)
+    inputs = algorithm.inputs(graph, 1)
+    found = float32_ranks(graph, program, inputs)
+    sample = Sample.of(program, graph, np.arange(graph.num_vertices), np.zeros(graph.num_vertices, np.int8))
+    reduced = sample.reduced(graph, inputs, 1, None)
+    exact, response = sample._superstep(inputs, 1, None, reduced, ("rank",))
+    off = np.abs(found - exact["rank"])[:, 0] / exact["rank"][:, 0]
+    hub = slice(LEAVES, LEAVES + len(DEGREES))
+    assert (off[hub] > 64 * UNIT).all(), "the orders lose much more than a few roundings"
+    assert sample.compared(inputs, 1, None, {"rank": found}, reduced=reduced).ok
+    assert (off[hub] < response["rank"][hub, 0] / exact["rank"][hub, 0]).all()
+
+
+def test_an_entry_may_be_off_by_the_errors_of_its_sum_and_the_lag():
+    algorithm, graph = PageRank(), hubs()
+    answer = answer_at_limit(trace(algorithm), graph, 1, algorithm.inputs(graph, 1), 1)
+    alpha, tolerance = algorithm.alpha, algorithm.tolerance
+    teleport, dangling = 1.0 / graph.num_vertices, np.count_nonzero(graph.out_degrees == 0) / graph.num_vertices
+    hub = slice(LEAVES, LEAVES + len(DEGREES))
+    received = answer.values["rank"][hub, 0] - (1 - alpha + alpha * dangling) * teleport
+    allowed = answer.allowances["rank"].entries[hub, 0]
+    lag = 2 * PROPAGATED_SHARE * tolerance
+    assert (allowed >= 0.99 * ((DEGREES - 1) * UNIT + lag) * received).all()
+
+
+def test_a_wrong_rank_of_such_a_hub_is_still_found():
+    algorithm, graph = PageRank(), hubs()
+    program = trace(algorithm)
+    inputs = algorithm.inputs(graph, 1)
+    found = float32_ranks(graph, program, inputs)
+    sample = Sample.of(program, graph, np.arange(graph.num_vertices), np.zeros(graph.num_vertices, np.int8))
+    reduced = sample.reduced(graph, inputs, 1, None)
+    found[LEAVES + 4] *= np.float32(1 + 1e-3)
+    assert not sample.compared(inputs, 1, None, {"rank": found}, reduced=reduced).ok
+
+
+@pytest.mark.parametrize("cause", [0, 1])
+def test_causes_have_opposite_signs_in_one_of_the_runs(cause):
+    program = trace(PageRank())
+    assert causes(program) == ["share", LAG, "dangling"]
+    assert Pattern(cause=cause) in patterns(program, 1)
+
+
+def test_a_program_without_a_tolerance_has_no_lag():
+    assert LAG not in causes(trace(KCore()))
