@@ -127,9 +127,8 @@ def _varied(problem: Problem, varied: Varied, sample: Sample | None) -> str:
     if found.ok:
         return ""
     when = "at the end" if varied.supersteps is None else f"after {varied.supersteps} supersteps"
-    if sample is not None and not varied.orders:
-        when += ", of the sample"  # whose vertices are numbered by their places in it
-    return f"on other inputs (rotated among the vertices), {when}: {found.detail}"
+    of = "of the sample, " if sample is not None and not varied.orders else ""  # vertices are numbered by places in it
+    return f"on other inputs (rotated among the vertices), {when}: {of}{found.detail}"
 
 
 def settled_on(problem: Problem, varied: Varied, sample: Sample | None) -> Comparison:
