@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -35,7 +36,7 @@ from harness.api.cuda import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from engines.onyx.cuda_kernels import Choices, Kernels
     from engines.onyx.schedule import OnyxSchedule
@@ -91,6 +92,8 @@ def refused(program: Program, schedule: OnyxSchedule, facts: GraphFacts, feature
         return "persistent=true reads all edges where they are; set edges=resident or edges=mapped"
     if not reason and schedule.direction == "pull" and schedule.balance == "edge" and sums_matrices(program):
         return "balance=edge keeps the sums of rows in registers, which k x k matrices do not fit; set balance=warp"
+    if not reason and schedule.balance == "parts":
+        reason = not_in_parts(program, schedule)
     if not reason and schedule.direction == "adaptive" and not schedule.change_driven:
         return UNTRACKED
     if not reason and schedule.direction == "adaptive":
@@ -101,6 +104,17 @@ def refused(program: Program, schedule: OnyxSchedule, facts: GraphFacts, feature
         forms = change_driven(program)
         return forms if isinstance(forms, str) else ""
     return reason
+
+
+def not_in_parts(program: Program, schedule: OnyxSchedule) -> str:
+    """Return why the out-edges of vertices cannot be pushed in parts; empty if they can."""
+    if schedule.direction == "pull":
+        return "balance=parts splits the out-edges of pushes; set direction=push or adaptive, or balance=warp or edge"
+    if schedule.in_parts:
+        return "balance=parts visits vertices in no order of their edges, which are not all in memory; set balance=warp"
+    if any(isinstance(stage, EdgeUpdate) for stage in program.stages):
+        return "balance=parts does not track edges that change; set balance=warp or edge"
+    return ""
 
 
 class OnyxPlanner:
@@ -180,14 +194,14 @@ class OnyxPlanner:
             for stage in group.edge_stages:
                 cleared = kernels.clear(stage, unless=unless, either=either)
                 self.draft.add(cleared, Over.VERTICES, most=most)
-            self.draft.add(kernels.scatter(group, either=either), over, lanes, most=most)
+            self._plan_parts(partial(kernels.scatter, group, either=either), kernels, over, lanes, most=most)
         if tracked:
             summed = [stage for stage in group.edge_stages if kernels.sums_changes(stage)]
             for stage in summed:
                 stride = self.layout.stride(stage.message.shape)
                 self.draft.own(work(f"change_{stage.into}", self.facts.num_vertices * stride))
                 self.draft.add(kernels.clear(stage, array="change", unless=unless), Over.VERTICES)
-            self._plan_changes(kernels, group)
+            self._plan_parts(partial(kernels.changes, group, self.messages, tiles=False), kernels, Over.SOURCES, 1)
             if kernels.tiles:
                 self.draft.add(kernels.changes(group, self.messages, tiles=True), over, lanes)
             for stage in summed:
@@ -196,20 +210,25 @@ class OnyxPlanner:
             if self.tracking.sources(group):
                 self.draft.add(kernels.sent(group), Over.SOURCES, 1)
 
-    def _plan_changes(self, kernels: PushKernels, group: FoldGroup) -> None:
-        """Plan the pushes of changes along the edges of single vertices."""
-        policy, apart = self.policy, f"{self.tracking.name(group)}_changes"
-        parts = PartsOfSources(policy.split_degree, policy.part_edges, self.setting.sides)
-        count = parts.count(self.facts) if kernels.parts and not self.tracking.edges(group) else 0
+    def _plan_parts(
+        self, kernel: Callable[..., CudaKernel], kernels: PushKernels, over: Over, lanes: float,
+        most: Literal["some"] | None = None,
+    ) -> None:  # fmt: skip
+        """Plan a push; if vertices of many edges are split, two launches that do not depend on each other.
+
+        ``kernel``: builds it, with the argument ``parts``. ``over``, ``lanes``, ``most``: of the launch that is not
+        split.
+        """
+        parts = PartsOfSources(self.policy.split_degree, self.policy.part_edges, self.setting.sides)
+        count = parts.count(self.facts) if kernels.parts else 0
         if not count:
-            self.draft.add(kernels.changes(group, self.messages, tiles=False), Over.SOURCES, 1)
+            self.draft.add(kernel(), over, lanes, most=most)
             return
         for name in ARRAYS:
             self.draft.own(table(name, count, parts))
-        kernel = kernels.changes(group, self.messages, tiles=False, parts=True)
-        self.draft.add(kernel, parts, 32, most="some", apart=apart)
-        kernel = kernels.changes(group, self.messages, tiles=False, parts=False)
-        self.draft.add(kernel, Over.SOURCES, 1, apart=apart)
+        split, others = kernel(parts=True), kernel(parts=False)
+        self.draft.add(split, parts, 32, most="some", apart=split.name)
+        self.draft.add(others, over, lanes, most=most, apart=split.name)
 
     def _plan_segments(self, kernels: PullKernels, group: FoldGroup) -> None:
         run, dense, tracked = self._run_of_lane_group(), "", kernels.tracking.change_driven

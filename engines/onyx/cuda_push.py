@@ -24,10 +24,14 @@ class PushKernels(Kernels):
         super().__init__(setting, choices, untracked=untracked)
         self.sent_edges = SentEdges(self)
 
-    def scatter(self, group: FoldGroup, *, either: bool = False) -> CudaKernel:
-        """Build the kernel that sends the messages of every edge; ``either``: it runs in tracked and untracked
-        supersteps."""
-        builder = self.edges(self.tracking.name(group), "csr", self.depth(group), tiles=self.tiles, either=either)
+    def scatter(self, group: FoldGroup, *, either: bool = False, parts: bool | None = None) -> CudaKernel:
+        """Build the kernel that sends the messages of every edge.
+
+        ``either``: it runs in tracked and untracked supersteps. ``parts``: as in :meth:`changes`; the kernel over the
+        other vertices counts all edges.
+        """
+        stem = f"{self.tracking.name(group)}{'_parts' if parts else ''}"
+        builder = self.edges(stem, "csr", self.depth(group), tiles=self.tiles, either=either, parts=parts)
         self.bind_reverse(builder, group.stages, "csr")
         for stage in group.edge_stages:
             builder.comment("visit", stage)
@@ -38,7 +42,8 @@ class PushKernels(Kernels):
         edges = "last - first" if self.tiles else "out_offsets[last] - out_offsets[first]"
         counted = f"run->edges += {len(group.edge_stages)} * Count({edges});"
         tracked = " && !run->untracked" if either else ""
-        builder.root.line(f"if (blockIdx.x == 0 && threadIdx.x == 0{tracked}) {counted}")
+        if not parts:
+            builder.root.line(f"if (blockIdx.x == 0 && threadIdx.x == 0{tracked}) {counted}")
         return builder.finish(unless=OVER | CHANGING)
 
     def changes(

@@ -127,7 +127,8 @@ def _varied(problem: Problem, varied: Varied, sample: Sample | None) -> str:
     if found.ok:
         return ""
     when = "at the end" if varied.supersteps is None else f"after {varied.supersteps} supersteps"
-    of = "of the sample, " if sample is not None and not varied.orders else ""  # vertices are numbered by places in it
+    sampled = sample is not None and varied.supersteps is not None and not varied.orders
+    of = "of the sample, " if sampled else ""  # in which its vertices have other numbers
     return f"on other inputs (rotated among the vertices), {when}: {of}{found.detail}"
 
 

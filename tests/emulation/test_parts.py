@@ -1,0 +1,106 @@
+"""Onyx's ``balance=parts`` on an emulated device: the edges of vertices of many are pushed in parts."""
+
+from __future__ import annotations
+
+import pytest
+
+from engines.onyx.cuda_engine import OnyxCudaEngine
+from engines.onyx.cuda_parts import PartsOfSources
+from engines.onyx.schedule import OnyxSchedule
+from harness.contract import No
+from harness.graph.generators import grid, rmat
+from harness.language import trace
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from tests.emulation.device import THREADS
+from tests.engines.cuda_schedules import SCHEDULES
+from tests.engines.test_cuda import algorithms, prepared
+
+WAYS = {
+    "all edges": {"direction": "push", "change_driven": False},
+    "changes": {"direction": "push", "change_driven": True, "rebuild": 2},
+    "adaptive": {"direction": "adaptive", "change_driven": True},
+}
+TODAY = [
+    ("bfs", "changes", 3, True), ("pagerank", "all edges", 1, False), ("hits", "changes", 3, False),
+    ("components", "adaptive", 1, True),
+]  # fmt: skip
+ROWS = [
+    (name, way, features, persistent)
+    for name in ("bfs", "sssp", "components", "kcore", "pagerank", "label_propagation", "hits")
+    for way in WAYS
+    for features in ((1,) if name in ("components", "kcore") else (1, 3, 40))
+    for persistent in (False, True)
+]
+
+
+def network():
+    """Return a small skewed graph; some of its vertices have no part, others several."""
+    return rmat(scale=7, edge_factor=5, seed=4, max_weight=4)
+
+
+@pytest.mark.parametrize(
+    ("name", "way", "features", "persistent"),
+    [pytest.param(*row, marks=() if row in TODAY else (pytest.mark.full,)) for row in ROWS],
+)
+def test_answers_are_those_of_the_reference(name, way, features, persistent, monkeypatch, emulated):
+    algorithm = algorithms()[name]
+    program, graph = trace(algorithm), algorithm.prepare_graph(network())
+    options = {"balance": "parts", "persistent": persistent, "block_size": THREADS, **WAYS[way]}
+    monkeypatch.setitem(SCHEDULES, "parts", ("onyx", options))
+    engine = prepared("parts", program, graph, features, emulated)
+    assert "edgemap_parts<4, " in engine.planned.source
+    inputs, run = algorithm.inputs(graph, features), ReferenceRun(program, graph, features)
+    for supersteps in (2, program.max_supersteps):
+        for one in (engine, run):
+            one.reset(inputs)
+            found = one.run(supersteps)
+        wanted = {result: run.values(result) for result in program.outputs}
+        compared = compare(program, {result: engine.values(result) for result in program.outputs}, wanted)
+        assert compared.ok, compared.detail
+    engine.reset(inputs)
+    found = engine.run(1)
+    if way == "all edges":
+        reductions = sum(len(group.edge_stages) for group in engine.planned.tracking.groups)
+        assert found.supersteps[0].edges in (reductions * graph.num_edges, reductions * graph.num_edges // 2)
+    engine.close()
+
+
+def test_a_vertex_of_many_edges_is_split_and_others_are_not():
+    graph = network()
+    degrees, half = graph.out_degrees, graph.num_vertices // 2
+    parts = PartsOfSources(least=10, size=4, sides=((0, graph.num_vertices),))
+    listed = parts.of(graph)
+    sources, numbers = (listed.arrays[name].tolist() for name in ("part_sources", "part_numbers"))
+    expected = [
+        (u, number) for u, degree in enumerate(degrees) if degree >= 10 for number in range(-(-int(degree) // 4))
+    ]
+    assert list(zip(sources, numbers, strict=True)) == expected
+    assert parts.count(graph.facts) == len(expected) and parts.nbytes(graph.facts) == 8 * len(expected)
+    assert listed.sides == [(0, len(expected))]
+    halves = PartsOfSources(10, 4, ((0, half), (half, graph.num_vertices))).of(graph).sides
+    border = sum(u < half for u, _ in expected)
+    assert halves == [(border, len(expected)), (0, border)], "sources of a side are on the other one"
+
+
+def test_a_graph_without_vertices_of_many_edges_has_no_parts(emulated, monkeypatch):
+    graph, algorithm = grid(rows=8, columns=8), algorithms()["bfs"]
+    monkeypatch.setitem(SCHEDULES, "parts", ("onyx", {"balance": "parts", "block_size": THREADS, **WAYS["changes"]}))
+    engine = prepared("parts", trace(algorithm), graph, 1, emulated)
+    assert "edgemap_parts<" not in engine.planned.source
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "reason"),
+    [
+        ("bfs", {"direction": "pull"}, "splits the out-edges of pushes"),
+        ("bfs", {"direction": "push", "edges": "streamed", "window_mb": 1}, "not all in memory"),
+        ("belief_propagation", {"direction": "push"}, "does not track edges that change"),
+    ],
+)
+def test_what_cannot_be_split_is_refused_with_the_reason(name, options, reason):
+    algorithm = algorithms()[name]
+    graph = algorithm.prepare_graph(rmat(scale=5, edge_factor=4, seed=1, symmetric=True))
+    found = OnyxCudaEngine(OnyxSchedule(balance="parts", **options)).plan(trace(algorithm), graph.facts, 2)
+    assert isinstance(found, No) and reason in found.reason
