@@ -147,13 +147,19 @@ class Kernels:
         signature = [(name, "flag") for name in (dirty, *values)]
         return templates.flagged(dirty, *dense, *(f"{value}[0]" for value in values)), signature
 
-    def make_stale(self, builder: CudaKernelBuilder, stage: EdgeReduce | VertexReduce, block: str) -> None:
-        """Flag the groups that read at ``v`` the result of ``stage``, so that they recompute it."""
+    def make_stale(
+        self, builder: CudaKernelBuilder, stage: EdgeReduce | VertexReduce, block: str, *, taken: str = ""
+    ) -> None:
+        """Flag the groups that read at ``v`` the result of ``stage``, so that they recompute it.
+
+        ``taken``: the variable of a lane that is true if it changed the result; empty: it did.
+        """
         readers = self.tracking.stale_groups(stage.into) if self.tracking.change_driven else ()
         for reader in readers:
             flag = builder.argument(f"dirty_{self.tracking.name(reader)}", "flag")
             # most find it set, and reading is cheaper than writing what others also write
-            builder.blocks[block].line(f"if (group.leads() && !{flag}[v]) {flag}[v] = true;")
+            changed = taken or f"group.leads() && !{flag}[v]"
+            builder.blocks[block].line(f"if ({changed}) {flag}[v] = true;")
 
     def number(self, group: FoldGroup) -> int:
         """Return the index of a group's frontier in ``Run::frontier``."""

@@ -65,8 +65,11 @@ class PushKernels(Kernels):
         for stage in group.edge_stages:
             builder.comment("visit", stage)
             array = "change" if self.sums_changes(stage) else "vertex"
-            builder.reduce_into(f"{array}_{stage.into}", "v", messages[stage.name], stage.reducer, "visit")
-            self.make_stale(builder, stage, "visit")
+            extremum = stage.reducer in ("min", "max") and len(stage.message.shape) < 2
+            taken = f"{stage.into}_taken" if extremum else ""
+            message = messages[stage.name]
+            builder.reduce_into(f"{array}_{stage.into}", "v", message, stage.reducer, "visit", taken=taken)
+            self.make_stale(builder, stage, "visit", taken=taken)
         self.sent_edges.note(builder, group)
         self.count_edge(builder, len(group.edge_stages), "visit")
         active, rows, _ = self.sent_edges.flags(group)

@@ -257,6 +257,20 @@ __device__ inline void reduce_into(const LaneGroup& group, float* start, const R
     }
 }
 
+// The same for extrema. Return whether a value of this lane replaced another.
+template <class Reducer> __device__ inline bool offer_to(const LaneGroup& group, float* target, float value)
+{
+    return group.leads() && Reducer::into(target, value);
+}
+template <class Reducer, int STRIDE, int N>
+__device__ inline bool offer_to(const LaneGroup& group, float* start, const Row<N>& row)
+{
+    bool replaced = false;
+    FEATURES(slot, N)
+        if (group.holds(slot, N)) replaced |= Reducer::into(start + group.feature(slot), row[slot]);
+    return replaced;
+}
+
 // Collective operations of a lane group (fig. 5.4) --------------------------------------------------------------------
 template <class Value, class Operation>
 __device__ inline Value across(const LaneGroup& group, Value value, Operation combine)

@@ -51,14 +51,19 @@ class Mapping(Lowering):
     ) -> None:
         """Reduce a message, atomically, into memory that other threads write at the same time.
 
-        ``taken`` (only extrema, features in a loop): declare a bool variable of this name, whether any feature replaced
-        another.
+        ``taken`` (only extrema, at most a row): declare a bool variable of this name, whether any feature, of those
+        that this lane holds, replaced another.
         """
         operation, start = OPERATION[reducer], self.start(array, index, message)
         if taken:
             assert reducer != "sum", "a sum takes every message"
-            assert not self.feature_aware, "the lanes of a group would have to agree"
             block.declare("bool", taken, "false", constant=False)
+        if taken and self.feature_aware:
+            assert len(message.shape) < 2, "no program has extrema of matrices"
+            value = self.materialised(message) if message.shape else self.lower(message).text
+            stride = f", {self.layout.stride(message.shape)}" if message.shape else ""
+            block.line(f"{taken} = offer_to<{operation}{stride}>(group, {start}, {value});")
+            return
         if taken and not message.shape:
             block.line(f"{taken} = {operation}::into({start}, {self.lower(message).text});")
         elif not message.shape:
