@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from harness.api.cuda import CudaSetting, RunStart, RunState, Tracking
 
 TRIAL = 8  # supersteps in which a pause may begin, before it is forbidden because nothing suggests one
+PARTS_OF_SHARE = 1 << 20
 ENDLESS = 1 << 40  # turns of a stretch without tracking that ends only by what moves
 
 
@@ -86,11 +87,14 @@ class TrackedRuns(RunExtension):
         RunField("reductions", "a bit for every edge stage that reduces"),
         RunField("at_once", "of those, the ones whose sources moved in the same superstep"),
         RunField("patience", "turns in which nearly everything moves, before some run untracked"),
+        RunField("scanned", "the edges that the visit of all vertices in a pull takes as long as"),
+        RunField("share_parts", "the share of the edges of a pull from which it replaces a push, times 2^20"),
         RunField("full", "edges that an untracked superstep of each side visits", of_sides=True),
     )
     dense_rows: float
     rebuild_share: float | None
     pausing: Pausing | None
+    scanned: int | None = None
 
     @property
     def dense(self) -> Direction:
@@ -100,7 +104,9 @@ class TrackedRuns(RunExtension):
     @property
     def end(self) -> str:
         """The device function that ends a superstep."""
-        return "end_or_pause" if self.pausing else "end_superstep"
+        if self.pausing:
+            return "end_or_pause"
+        return "end_superstep" if self.scanned is None else "end_expecting"
 
     @property
     def explanation(self) -> str:
@@ -113,8 +119,25 @@ class TrackedRuns(RunExtension):
         """Return the fields that decide how supersteps work, as numbers of edges."""
         found = {"dense_rows": int(self.dense_rows * start.edges)}
         if self.rebuild_share is not None:
-            found["rebuild_edges"] = max(1, int(self.rebuild_share * start.edges / start.sides))
+            found["rebuild_edges"] = self.first_limit(start.edges, start.sides)
+        if self.scanned is not None:
+            assert self.rebuild_share is not None
+            found["scanned"] = self.scanned
+            found["share_parts"] = int(self.rebuild_share * PARTS_OF_SHARE)
         return found | (self.pausing.start_fields(start) if self.pausing else {})
+
+    def first_limit(self, edges: int, sides: int) -> int:
+        """Return the edges of moved sources from which supersteps of a side pull at first, in a graph of ``edges``."""
+        assert self.rebuild_share is not None
+        return max(1, int(self.rebuild_share * edges / sides))
+
+    def next_limit(self, limit: int, read: int) -> int:
+        """Return the edges from which supersteps pull after a pull that has ``read`` edges (``end_expecting``)."""
+        if self.scanned is None:
+            return limit
+        assert self.rebuild_share is not None
+        share = int(self.rebuild_share * PARTS_OF_SHARE)
+        return min(limit, max(1, (read + self.scanned) * share // PARTS_OF_SHARE))
 
     def observer(self, state: RunState, *, everything: bool) -> Pauses | None:
         """Return the pauses of a run; they are allowed at the start if all sources are active."""
@@ -130,6 +153,7 @@ def tracked_runs(setting: CudaSetting, schedule: OnyxSchedule, choices: Choices)
         dense_rows=max(dense, policy.rows_share),
         rebuild_share=schedule.dense_share if adaptive else None,
         pausing=pausing_of(setting, schedule, policy) if choices.pauses else None,
+        scanned=int(policy.scanned_vertex * setting.facts.num_vertices) if choices.bottom_up and policy.scanned_vertex >= 0 else None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from engines.onyx.direction_costs import Costs
@@ -47,28 +48,34 @@ class DirectionChoice:
         costs = Costs.of(program, features, graph, dict(device.figures)) if device.figures else None
         return cls(resolved.dense_share, "given" if given.dense_share is not None else by, graph.num_edges, costs)
 
-    def made(self, edges: int, reason: Reason) -> Choice:
-        """Return the choice of a superstep before which sources with these edges had moved."""
-        if self.costs is None:
-            return Choice(edges, reason, self.share, self.by)
-        push = self.costs.push(min(1.0, edges / max(1, self.edges)))
-        return Choice(edges, reason, self.share, self.by, push, self.costs.pull)
+    def made(self, edges: int, reason: Reason, share: float | None = None) -> Choice:
+        """Return the choice of a superstep before which sources with these edges had moved.
 
-    def noted(self, step: Superstep, sent: int, turn: int, sides: int, rebuild: int) -> Noted:
+        ``share``: from which it pulled; None: :attr:`share`.
+        """
+        share = self.share if share is None else share
+        if self.costs is None:
+            return Choice(edges, reason, share, self.by)
+        push = self.costs.push(min(1.0, edges / max(1, self.edges)))
+        return Choice(edges, reason, share, self.by, push, self.costs.pull)
+
+    def noted(self, step: Superstep, sent: int, turn: int, limit: int, rebuild: int) -> Noted:
         """Note the choice of a superstep of a GPU, which counts the edges ``sent`` of the sources that had moved.
 
         More than all: all sources were active, or changes were not tracked. ``turn``: the number of the superstep, of
-        its side. ``rebuild``: turns between rebuilds of sums.
+        its side. ``limit``: the edges from which it pulled. ``rebuild``: turns between rebuilds of sums.
         """
-        edges, reason = min(sent, self.edges), self._reason(step, sent, turn, sides, rebuild)
-        return Noted(edges, reason, self.made)
+        edges, reason = min(sent, self.edges), self._reason(step, sent, turn, limit, rebuild)
+        lower = limit < int(self.share * self.edges)
+        share = round(limit / self.edges, 6) if lower else None
+        return Noted(edges, reason, partial(self.made, share=share))
 
-    def _reason(self, step: Superstep, sent: int, turn: int, sides: int, rebuild: int) -> Reason:
+    def _reason(self, step: Superstep, sent: int, turn: int, limit: int, rebuild: int) -> Reason:
         if step.direction == "push":
             return "few"
         if turn == 0 and sent > self.edges:
             return "start"
-        if sent >= max(1, int(self.share * self.edges / sides)):
+        if sent >= limit:
             return "many"
         return "rebuild" if rebuild and turn % rebuild == 0 else "confirm"
 

@@ -140,6 +140,7 @@ class Policy:
     # R-MAT 18 and 20); with that of extrema, sums took 1.00 to 1.07 times as long, and manifold ranking with k = 4 on
     # R-MAT 20 2.39 times (H100, 26 November 2026).
     adaptive_shares: tuple[float, float] = (0.3, 0.1)
+    scanned_vertex: float = 0.1
     # Edges that a lane group fetches at once in a pull that may end rows early. It is not measured yet.
     searched_edges: int = 2
     patience: int = 2  # consecutive supersteps with so much movement before tracking pauses

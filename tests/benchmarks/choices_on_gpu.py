@@ -65,7 +65,7 @@ def parsed(text: str) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
         key, _, value = one.partition("=")
         target, key = (policy, key[7:]) if key.startswith("policy.") else (options, key)
         target[key] = {"true": True, "false": False}.get(value, value)
-        if isinstance(target[key], str) and target[key].replace(".", "").isdigit():
+        if isinstance(target[key], str) and target[key].lstrip("-").replace(".", "").isdigit():
             target[key] = float(value) if "." in value else int(value)
     return name, engine, options, policy
 

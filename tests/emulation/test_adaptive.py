@@ -77,10 +77,14 @@ def test_answers_of_whole_runs(name, balance, persistent, features, adaptive):
     assert first.direction == ("push" if searches else "pull")
     assert searches == (first.edges < graph.num_edges / 2)
     assert (first.choice.reason == "start") == (not searches)
+    share = engine.planned.schedule.dense_share
     for step in statistics.supersteps:
-        limit = max(1, int(engine.planned.schedule.dense_share * graph.num_edges))
+        limit = max(1, int(step.choice.share * graph.num_edges))
         assert (step.choice.reason == "few") == (step.direction == "push")
         assert (step.choice.reason == "many") <= (step.choice.edges >= limit)
+        assert step.choice.share <= share
+        if step.direction == "pull" and engine.planned.extension.scanned is not None:
+            share = min(share, engine.planned.schedule.dense_share * (step.edges / graph.num_edges + 1))
         assert step.choice.by == "fitted"
     engine.close()
 
