@@ -76,7 +76,8 @@ def test_a_vertex_of_many_edges_is_split_and_others_are_not():
         (u, number) for u, degree in enumerate(degrees) if degree >= 10 for number in range(-(-int(degree) // 4))
     ]
     assert list(zip(sources, numbers, strict=True)) == expected
-    assert parts.count(graph.facts) == len(expected) and parts.nbytes(graph.facts) == 8 * len(expected)
+    assert parts.count(graph.facts) == len(expected)
+    assert parts.nbytes(graph.facts) == 8 * len(expected)
     assert listed.sides == [(0, len(expected))]
     halves = PartsOfSources(10, 4, ((0, half), (half, graph.num_vertices))).of(graph).sides
     border = sum(u < half for u, _ in expected)
@@ -103,4 +104,5 @@ def test_what_cannot_be_split_is_refused_with_the_reason(name, options, reason):
     algorithm = algorithms()[name]
     graph = algorithm.prepare_graph(rmat(scale=5, edge_factor=4, seed=1, symmetric=True))
     found = OnyxCudaEngine(OnyxSchedule(balance="parts", **options)).plan(trace(algorithm), graph.facts, 2)
-    assert isinstance(found, No) and reason in found.reason
+    assert isinstance(found, No)
+    assert reason in found.reason
