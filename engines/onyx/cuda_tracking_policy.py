@@ -148,12 +148,13 @@ def tracked_runs(setting: CudaSetting, schedule: OnyxSchedule, choices: Choices)
     """Return the extension of the runs of a plan. ``schedule``: resolved."""
     assert schedule.dense_share is not None
     policy, adaptive = choices.policy, schedule.direction == "adaptive"
+    expects = choices.bottom_up is not None and policy.scanned_vertex >= 0
     dense = policy.dense_share_cuda if adaptive else schedule.dense_share
     return TrackedRuns(
         dense_rows=max(dense, policy.rows_share),
         rebuild_share=schedule.dense_share if adaptive else None,
         pausing=pausing_of(setting, schedule, policy) if choices.pauses else None,
-        scanned=int(policy.scanned_vertex * setting.facts.num_vertices) if choices.bottom_up and policy.scanned_vertex >= 0 else None,
+        scanned=int(policy.scanned_vertex * setting.facts.num_vertices) if expects else None,
     )
 
 
