@@ -72,11 +72,13 @@ class OnyxSchedule(EdgeOptions):
       else it is *pull*. *adaptive* pushes what changed while few sources have moved. After a superstep in which
       sources with at least ``dense_share`` of the edges have moved, it pulls over all edges, without atomic operations
       (:mod:`engines.onyx.cuda_adaptive`). Records and refusals are as on the CPU.
-    - ``share_by``: as on the CPU; *fitted*, the default, is 0.3 for extrema and 0.1 for sums. A device is probed when
-      the first engine with *estimated* is prepared on it.
+    - ``share_by``: as on the CPU; *fitted*, the default, is 0.3 for extrema and 0.1 for sums, and less for searches
+      whose pulls are expected to read few edges (:mod:`engines.onyx.expected_reads`). A device is probed when the first
+      engine with *estimated* is prepared on it.
     - ``balance``: who reads the edges of a vertex. *warp* is the thesis's balancing. In a push, the lanes of a warp
       take the edges of 32 vertices. In a pull, lane groups of a warp own a vertex, a whole warp owns a vertex of more
-      edges, and a block owns a hub. *edge* cuts the edges into equal tiles regardless of the degrees: a hub does not
+      edges, and a block owns a hub. *parts* does the same, but in a push the edges of vertices of many are split into
+      parts, one for a warp (:mod:`engines.onyx.cuda_parts`); it is refused in a pull. *edge* cuts the edges into equal tiles regardless of the degrees: a hub does not
       delay other warps, and a pull processes 128 features and more in panels of 64 (``engines.onyx.cuda_panels``). The
       default (None) is chosen with ``change_driven``. For other graphs it is *edge*, but *warp* if a thread loops over
       features, if matrices are summed, or if the vertices of a pull have few edges.

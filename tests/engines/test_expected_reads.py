@@ -14,7 +14,7 @@ from harness.graph.generators import grid, rmat
 from harness.lowering.setting import LoweredProgram
 from tests.engines.problems import program
 
-GRAPH = rmat(scale=12, edge_factor=8, seed=5, symmetric=True)
+GRAPH = rmat(scale=10, edge_factor=8, seed=5, symmetric=True)
 
 
 def reads_of(graph, features, share, seed=0):
@@ -31,7 +31,7 @@ def reads_of(graph, features, share, seed=0):
 @pytest.mark.parametrize("share", [0.02, 0.2, 0.9])
 def test_the_estimate_is_the_mean_of_random_searches(features, share):
     found = [reads_of(GRAPH, features, share, seed) for seed in range(5)]
-    assert expected_reads(GRAPH.facts, features, share) == pytest.approx(np.mean(found), rel=0.03)
+    assert expected_reads(GRAPH.facts, features, share) == pytest.approx(np.mean(found), rel=0.05)
 
 
 def test_a_pull_without_movers_reads_all_edges():
