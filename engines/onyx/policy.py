@@ -109,13 +109,6 @@ class Policy:
     owned_floats: int = 1 << 25
     local_features: int = 4
     adaptive_edges: int = 3 << 21
-    # Of such a graph, the most features with which warps push edges in programs without a tolerance that are no
-    # searches. R-MAT 18 and 20, k = 1, geometric means of four or five plans with warps over those of two or three with
-    # tiles that push and pull in the same supersteps: components 0.95 and 0.95, k-core 0.93 and 0.84. (Label
-    # propagation 0.99 and 0.86, with k = 4 on R-MAT 18 1.01; longer runs within a tolerance, in which hubs push, were
-    # not measured.) Runs of one plan differed by up to a quarter. In searches with k = 1 and 4 warps took 1.3 to 1.9
-    # times as long, because hubs are among the few vertices that push (26 November 2026).
-    owned_pushes: int = 1
     # Threads of a persistent kernel that must fit on a multiprocessor: with one feature; with several; with long rows,
     # updates of edges or sums of matrices. The most for which kernels of the built-in algorithms do not spill.
     threads_at_once: tuple[int, int, int] = (1024, 768, 512)

@@ -311,8 +311,7 @@ def test_changes_are_followed_by_default_unless_edges_are_few(edges, features, d
 
 PULL, TILES = ("pull", False, "warp", True), ("pull", False, "edge", True)
 LAUNCHED, OTHERS = ("pull", False, "warp", False), ("pull", True, "warp", False)  # OTHERS: of graphs not measured
-PUSH_LARGE, ADAPTIVE = ("push", True, "warp", True), ("adaptive", True, "edge", True)
-OWNED = ("adaptive", True, "warp", True)
+PUSH_LARGE, ADAPTIVE = ("push", True, "warp", True), ("adaptive", True, "parts", True)
 
 
 @pytest.mark.parametrize(
@@ -321,12 +320,12 @@ OWNED = ("adaptive", True, "warp", True)
         ("bfs", 1, 50_000, 64, PULL),
         ("bfs", 3, (3 << 21) - 1, 64, PULL),
         ("bfs", 64, 3 << 21, 64, ADAPTIVE),
-        ("kcore", 1, 3 << 21, 64, OWNED),
+        ("kcore", 1, 3 << 21, 64, ADAPTIVE),
         ("label_propagation", 16, (1 << 25) - 1, 64, ADAPTIVE),
         ("components", 1, 3 << 21, 63, PULL),
         ("pagerank", 1, 3 << 21, 64, PULL),  # reduces over the graph
         ("belief_propagation", 2, 3 << 21, 64, TILES),  # edges are updated
-        ("multimodal", 4, 3 << 21, 64, ("adaptive", True, "warp", True)),  # sums of matrices
+        ("multimodal", 4, 3 << 21, 64, ADAPTIVE),  # sums of matrices
         ("sssp", 4, 1 << 20, 64, PULL),
         ("bfs", 3, (1 << 22) - 1, 63, PULL),
         ("bfs", 1, 1 << 22, 63, PUSH_LARGE),
