@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 
     from harness.api import Device, Graph, Inputs, Program
 
-_FIGURES = "onyx-plans-4"  # the number changes with the plans and with the way of timing them
+_FIGURES = "onyx-plans-5"  # the number changes with the plans and with the way of timing them
 _BUDGET_S = 10.0
 _TRIAL_S, _MOST_TRIALS = 0.1, 5  # a plan runs until it has taken this long; its shortest run counts
 _DIRECTIONS = ("pull", "push", "adaptive")
+# balances that are not tried: parts are refused in pulls, and were faster than tiles in adaptive pushes
+_LEFT_OUT = {"pull": "parts", "push": "", "adaptive": "edge"}
 _OF_ADAPTIVE = ("share_by", "bottom_up")  # options that only supersteps that choose their direction have
 _SHARE = 0.1  # of the seconds for all plans, for the supersteps of one run
 
@@ -50,7 +52,7 @@ def plans(schedule: OnyxSchedule, kind: str) -> dict[str, OnyxSchedule]:
     }
     if kind == "cuda":
         open_ |= {
-            "balance": ("edge", "warp") if schedule.balance is None else (schedule.balance,),
+            "balance": ("edge", "warp", "parts") if schedule.balance is None else (schedule.balance,),
             "persistent": (False, True) if schedule.persistent is None else (schedule.persistent,),
         }
     varied = [name for name, values in open_.items() if len(values) > 1]
@@ -59,6 +61,8 @@ def plans(schedule: OnyxSchedule, kind: str) -> dict[str, OnyxSchedule]:
         options: dict[str, Any] = dict(zip(open_, values, strict=True))
         adaptive = options["direction"] == "adaptive"
         if adaptive and not options["change_driven"] and schedule.direction is None:
+            continue
+        if schedule.balance is None and options.get("balance") == _LEFT_OUT[options["direction"]]:
             continue
         if not adaptive and schedule.direction is None:
             options |= dict.fromkeys(_OF_ADAPTIVE)

@@ -109,8 +109,8 @@ def test_open_options_are_varied_and_given_ones_kept(kind, options, names):
 
 def test_every_plan_of_a_gpu_is_tried():
     found = plans(OnyxSchedule(tune=True), "cuda")
-    assert len(found) == 20
-    assert len({(one.direction, one.change_driven, one.balance, one.persistent) for one in found.values()}) == 20
+    assert len(found) == 24
+    assert len({(one.direction, one.change_driven, one.balance, one.persistent) for one in found.values()}) == 24
     assert all(one.change_driven for one in found.values() if one.direction == "adaptive")
 
 
@@ -118,7 +118,7 @@ def test_every_plan_of_a_gpu_is_tried():
 def test_options_of_adaptive_do_not_keep_other_plans_out(options):
     ((name, value),) = options.items()
     found = plans(OnyxSchedule(tune=True, **options), "cuda").values()
-    assert len(found) == 20
+    assert len(found) == 24
     assert all(getattr(one, name) == (value if one.direction == "adaptive" else None) for one in found)
     given = plans(OnyxSchedule(tune=True, direction="push", **options), "cuda").values()
     assert all(getattr(one, name) == value for one in given), "refused by the plan, with the reason"
