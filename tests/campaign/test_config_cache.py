@@ -94,3 +94,14 @@ def test_a_key_that_files_of_two_groups_set_has_the_value_of_its_own_files(confi
         ("engine=first", "graph=grid"): 2, ("engine=scipy", "graph=second"): 3, ("engine=scipy", "graph=grid"): 1,
     }  # fmt: skip
     assert later in (2, 3)
+
+
+@pytest.mark.parametrize("engines", ["scipy,first", "first,scipy"])
+@pytest.mark.parametrize("graphs", ["grid,second", "second,grid"])
+def test_a_file_may_set_keys_that_the_others_of_its_group_lack(configurations, engines, graphs):
+    """The keys of a file apply to its configurations only, wherever it is in the list of choices."""
+    found = configurations(f"engine={engines}", f"graph={graphs}", "algorithm=bfs", "device=cpu")
+    assert len(found) == 4
+    for overrides, made in found:
+        assert made["measure"]["repetitions"] == (1 if "engine=first" in overrides else 7)
+        assert made["limits"]["time_s"] == (10 if "graph=second" in overrides else 600.0)
