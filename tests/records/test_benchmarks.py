@@ -15,7 +15,7 @@ import pytest
 from harness.records import write_record
 from harness.records.__main__ import main
 from harness.records.benchmarks import exported, read_benchmarks
-from harness.records.regressions import Turn, changes
+from harness.records.regressions import Turn, changes, read_turns
 from harness.records.schema import RecordError
 from harness.records.statistics import median_interval
 from tests.records.samples import record
@@ -54,6 +54,56 @@ def test_every_ok_record_is_a_benchmark_of_its_problem():
     assert fast["extra_info"]["edges_per_s"] == 20_100 / 2.0
     assert fast["extra_info"]["gb_per_s"] == pytest.approx(20_100 * 40 / 2.0 / 1e9)
     assert data["machine_info"]["cpu"]["brand_raw"] == "a processor"
+
+
+def test_the_form_is_complete():
+    environment = {
+        "host": "box", "system": "Linux", "python": "3.12.1", "cpu": "a processor", "cores": 4, "gpu": {"name": "card"},
+        "packages": {"numpy": "2.0"}, "commit": "abc+",
+    }  # fmt: skip
+    first = solved("fast", [3.0, 1.0, 2.0], environment=environment, marks=["busy"], features=None, supersteps=[])
+    last = solved("slow", [4.0], environment=environment, started="2026-01-03T00:00:00+00:00")
+    data = exported([last, first, solved("wrong", [1.0], outcome="wrong", environment=environment)])
+    slow, fast = data.pop("benchmarks")
+    assert data == {
+        "machine_info": {
+            "node": "box", "system": "Linux", "python_version": "3.12.1",
+            "cpu": {"brand_raw": "a processor", "count": 4}, "gpu": {"name": "card"}, "packages": {"numpy": "2.0"},
+        },
+        "commit_info": {"id": "abc+", "dirty": True},
+        "datetime": "2026-01-03T00:00:00+00:00",
+        "version": "5.0.0",
+    }  # fmt: skip
+    assert slow["name"] == "solve[flood-ring-k=8-slow]"
+    assert slow["extra_info"]["supersteps"] == 2
+    assert fast == {
+        "group": "flood, ring, k=None",
+        "name": "solve[flood-ring-k=None-fast]",
+        "fullname": "solve[flood-ring-k=None-fast]",
+        "params": {"engine": "fast", "algorithm": "flood", "graph": "ring", "features": None},
+        "param": "fast-flood-ring-None",
+        "extra_info": {
+            "supersteps": 0, "marks": ["busy"], "sweep": "0123456789ab", "rounds": None, "contents": "h",
+        },
+        "options": {"disable_gc": False, "timer": "perf_counter", "min_rounds": 1, "warmup": True},
+        "stats": {
+            "min": 1.0, "max": 3.0, "mean": 2.0, "stddev": 1.0, "rounds": 3, "median": 2.0, "q1": 1.5, "q3": 2.5,
+            "iqr": 1.0, "iqr_outliers": 0, "stddev_outliers": 0, "outliers": "0;0", "ld15iqr": 1.0, "hd15iqr": 3.0,
+            "ops": 0.5, "total": 6.0, "data": [3.0, 1.0, 2.0], "iterations": 1,
+        },
+    }  # fmt: skip
+
+
+def test_a_wheel_has_no_commit():
+    assert exported([solved("fast", [1.0])])["commit_info"] == {"id": "unversioned", "dirty": False}
+
+
+def test_outliers_are_counted_beyond_the_deviation_and_beyond_the_quartiles():
+    samples = [1.0, 5.0, 5.0, 5.0, 6.0, 6.0, 6.0, 9.0]
+    [one] = exported([solved("fast", samples)])["benchmarks"]
+    found = {name: one["stats"][name] for name in ("q1", "q3", "ld15iqr", "hd15iqr", "outliers", "iqr_outliers")}
+    assert found == {"q1": 5.0, "q3": 6.0, "ld15iqr": 5.0, "hd15iqr": 6.0, "outliers": "2;2", "iqr_outliers": 2}
+    assert one["stats"]["stddev_outliers"] == 2
 
 
 @pytest.mark.parametrize("count", range(1, 12))
@@ -153,6 +203,15 @@ def test_turns_are_paired_by_their_time_and_contents_that_are_not_known_are_no_o
     expected = changes({"a": before}, {"a": after})
     assert [(one.verdict, one.ratio.low, one.ratio.high) for one in expected] == [("slower", 1.25, 1.25)]
     assert changes({"a": before[::-1]}, {"a": after}) == changes({"a": before}, {"a": after[::-1]}) == expected
+
+
+def test_the_slowest_is_first_and_what_has_no_pair_is_last():
+    factors = {"same": 1.0, "slower": 1.5, "faster": 0.5, "slowest": 3.0}
+    before = {name: turns(1.0, 0.001, 1, side=0) for name in ("without", *factors)}
+    after = {name: turns(factor, 0.001, 90, side=1) for name, factor in factors.items()}
+    after["without"] = turns(9.0, 0.001, 90, side=1, marks=frozenset({"busy"}))
+    found = changes({**before, "before": []}, {**after, "after": []})
+    assert [one.name for one in found] == ["slowest", "slower", "same", "faster", "without"]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
@@ -288,6 +347,38 @@ def test_other_machines_and_files_without_samples_are_refused(tmp_path, capsys):
     after.write_text("[]")
     assert main(["regressions", "--before", str(before), "--after", str(after)]) == 1
     assert "not a file of pytest-benchmark" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("changed", [{"node": "b"}, {"cpu": {"brand_raw": "b"}}, {"python_version": "b"}])
+def test_a_machine_is_its_host_its_processor_and_its_python(tmp_path, changed):
+    first, second = (saved(tmp_path / name, fast=[1.0]) for name in ("a.json", "b.json"))
+    data = json.loads(second.read_text())
+    for facts, allowed in ((changed, False), ({"packages": {"numpy": "1"}, "system": "b"}, True)):
+        second.write_text(json.dumps({**data, "machine_info": {**data["machine_info"], **facts}}))
+        if allowed:
+            assert read_turns([first, second])[1] == ", a processor, "
+        else:
+            with pytest.raises(RecordError, match=r"several machines cannot be combined: .* \| "):
+                read_turns([first, second])
+
+
+def test_turns_hold_what_a_file_says(tmp_path):
+    path = saved(tmp_path / "a.json", fast=[1.0, 2.0])
+    data = json.loads(path.read_text())
+    data["benchmarks"][0]["extra_info"]["marks"] = ["busy"]
+    path.write_text(json.dumps({**data, "datetime": "2026-01-01T02:00:00"}))
+    other = saved(tmp_path / "b.json", fast=[3.0])
+    other.write_text(json.dumps({**json.loads(other.read_text()), "datetime": "2026-01-01T03:00:00+02:00"}))
+    (name, (first, second)), *rest = read_turns([path, other])[0].items()
+    assert (name, rest) == ("solve[flood-ring-k=8-fast]", [])
+    assert first == Turn((1.0, 2.0), START + dt.timedelta(hours=2), frozenset({"busy"}), "h")
+    assert second == Turn((3.0,), START + dt.timedelta(hours=1), frozenset(), "h")
+
+
+def test_sides_without_a_common_benchmark_are_refused(tmp_path, capsys):
+    before, after = saved(tmp_path / "a.json", fast=[1.0]), saved(tmp_path / "b.json", slow=[1.0])
+    assert main(["regressions", "--before", str(before), "--after", str(after)]) == 1
+    assert "no benchmark in common" in capsys.readouterr().err
 
 
 def test_a_threshold_is_a_share(tmp_path, capsys):
