@@ -180,6 +180,24 @@ def test_the_columns_are_those_of_the_record(tmp_path):
     assert query(tmp_path, f"SELECT {timed} FROM records")[1] == [(*known, 0.05, 3, 0.6), (None,) * 8]
 
 
+def test_texts_and_labels_are_columns(tmp_path):
+    labels = {"engine": "fast (width=2)", "algorithm": "flood (scale=3)", "graph": "ring (vertices=9)"}
+    given = record("fast", labels=labels, reason="slow", stage="rate", schedule={"width": 2})
+    path = write_record(tmp_path / "s" / "a", given)
+    size, time = path.stat().st_size, path.stat().st_mtime_ns
+    texts = "file, file_size, file_time, sweep, cell, identity, graph, algorithm, engine, reason, stage, outcome"
+    assert query(tmp_path, f"SELECT {texts} FROM records")[1] == [(
+        "s/a/record.json", size, time, given["sweep"], given["cell"], given["identity"], "ring (vertices=9)",
+        "flood (scale=3)", "fast (width=2)", "slow", "rate", "ok",
+    )]  # fmt: skip
+    plain = "seconds, settled, features, schedule, phases, environment"
+    [(*facts, schedule, phases, environment)] = query(tmp_path, f"SELECT {plain} FROM records")[1]
+    assert facts == [1.5, True, 8]
+    assert list(map(json.loads, (schedule, phases, environment))) == [
+        {"width": 2}, {"open": 0.1}, given["environment"],
+    ]  # fmt: skip
+
+
 def test_a_record_of_another_time_and_the_same_size_is_read_again(store):
     compact(store)
     path = store / "s1" / "a" / "record.json"

@@ -33,6 +33,13 @@ def test_a_floor_is_the_largest_of_its_terms(done, largest, seconds):
     assert floor["seconds"] == max(floor["terms"].values())
 
 
+def test_a_floor_says_how_it_was_computed():
+    assert floor_of(work([1500, 500], adds=300, launches=2), RATES) == {
+        "seconds": 3.0, "largest": "atomics", "terms": {"bytes": 0.5 + 5e-4, "atomics": 3.0, "launches": 1.0},
+        "bytes": 2000, "adds": 300, "launches": 2, "rates": RATES,
+    }  # fmt: skip
+
+
 def test_there_is_no_floor_where_nothing_takes_time():
     assert floor_of(work([50]), RATES) is None
     on_a_cpu = Rates(levels=[(1000, 1e3)], on_chip=0, adds=None, wide_adds=None, launch=None)

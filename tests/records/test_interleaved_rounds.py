@@ -61,6 +61,19 @@ def test_nothing_is_merged_over_sweeps_or_machines(other):
     assert len(merge_rounds([in_round(1), in_round(2, **other)])) == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "count"),
+    [
+        ("host", "b", 2), ("system", "b", 2), ("cpu", "b", 2), ("cores", 3, 2), ("python", "3.9", 2),
+        ("packages", {"numba": "2"}, 2), ("commit", "b", 1), ("other_cores", 3.0, 1),
+    ],
+)  # fmt: skip
+def test_a_machine_is_its_host_its_processor_and_its_software(name, value, count):
+    facts = {"host": "a", "system": "a", "cpu": "a", "cores": 2, "python": "3.12", "packages": {"numba": "1"}}
+    rounds = [in_round(1, environment=facts), in_round(2, environment={**facts, name: value})]
+    assert len(merge_rounds(rounds)) == count
+
+
 def test_a_cell_that_failed_in_one_round_has_failed():
     [merged] = merge_rounds([in_round(1), in_round(2, None, reason="the process died"), in_round(3)])
     assert merged["outcome"] == "crashed"

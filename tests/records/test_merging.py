@@ -75,6 +75,23 @@ def test_the_later_record_of_a_cell_is_kept(machines, tmp_path):
     assert [cell["cell"] for cell in listed] == ["fast-k8-aa", "slow-k8-aa", "third-k8-aa"]
 
 
+@pytest.mark.parametrize(
+    ("host", "shown"), [("a.b c/d_e-f", "abcd_e-f"), ("x" * 30, "x" * 20), ("", "unknown"), ("@!", "unknown")]
+)
+def test_a_part_is_called_by_the_letters_of_its_host(tmp_path, host, shown):
+    write_sweep(tmp_path / "one", host, 1.0, "fast-k8-aa")
+    merged(tmp_path / "all", tmp_path / "one")
+    [folder] = (tmp_path / "all").iterdir()
+    sweep, _, machine = folder.name.partition("@")
+    assert sweep == "pagerank-rmat-0123"
+    assert machine[:-7] == shown
+    described = json.loads((folder / "sweep.json").read_text())
+    assert {name: described[name] for name in ("sweep", "baseline", "layout")} == {
+        "sweep": folder.name, "baseline": "slow", "layout": None,
+    }  # fmt: skip
+    assert described["cells"] == [{"cell": "fast-k8-aa", "overrides": ["engine=fast-k8-aa"]}]
+
+
 def test_a_folder_without_sweeps_is_refused(tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     assert main(["merge", str(tmp_path / "all"), str(tmp_path / "empty")]) == 1

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from harness.records import RECORD_FILE, RecordError, read_record, read_records, validate, write_json, write_record
 from harness.records.outcome import Outcome
+from harness.records.store import replace_folder, restore_folder, strict_json, sync_folder
 from tests.records.samples import record
 
 
@@ -114,6 +115,49 @@ def _with_named_infinities(value):
     if isinstance(value, dict):
         return {key: _with_named_infinities(item) for key, item in value.items()}
     return [_with_named_infinities(item) for item in value] if isinstance(value, list) else value
+
+
+def test_a_tuple_is_written_as_a_list():
+    assert strict_json({"a": (1, (math.inf, -math.inf)), "b": [(math.nan,)]}) == {
+        "a": [1, ["Infinity", "-Infinity"]], "b": [["NaN"]],
+    }  # fmt: skip
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Return the paths of a new folder, its place and the one aside; ``new`` and ``old`` are files."""
+    made, place, aside = (tmp_path / name for name in ("made", "place", "aside"))
+    for folder, file in ((made, "new"), (place, "old")):
+        folder.mkdir()
+        (folder / file).touch()
+    return made, place, aside
+
+
+def test_a_folder_is_replaced_as_a_whole(folders):
+    made, place, aside = folders
+    replace_folder(made, place, aside)
+    assert [path.name for path in place.iterdir()] == ["new"]
+    assert not made.exists()
+    assert not aside.exists()
+
+
+def test_the_old_folder_is_restored_if_its_place_is_empty(folders):
+    made, place, aside = folders
+    assert not restore_folder(place, aside)
+    os.rename(place, aside)
+    assert restore_folder(place, aside)
+    assert [path.name for path in place.iterdir()] == ["old"]
+    os.rename(made, aside)
+    assert not restore_folder(place, aside)
+    assert [path.name for path in place.iterdir()] == ["old"]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are listed in /proc")
+def test_a_flushed_folder_is_closed(tmp_path):
+    sync_folder(tmp_path)
+    before = len(os.listdir("/proc/self/fd"))
+    sync_folder(tmp_path)
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_infinity_stays_infinity_in_a_record(tmp_path):

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.campaign.child_report import ChildReport, read_report
+from harness.plain_text import printable
 from harness.records import RECORD_FILE, read_record, write_record
 from harness.records.outcome import Outcome
-from harness.records.text import REASON_LIMIT, TEXT_LIMIT, shortened
+from harness.records.text import REASON_LIMIT, TEXT_LIMIT, bounded, shortened
 from harness.report.page import render_page
 from tests.records.samples import record
 
@@ -38,6 +39,16 @@ def test_a_text_inside_a_field_is_shortened_too(tmp_path):
     validation = {"ok": False, "error": 1.0, "bound": 0.1, "detail": LONG, "against": "a plain loop"}
     path = write_record(tmp_path, {**record(times=None), "validation": validation, "phases": {LONG: 1.0}})
     assert path.stat().st_size < 50_000
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_texts_in_lists_are_shortened_and_made_printable(kind):
+    long = "y" * (TEXT_LIMIT + 1)
+    assert bounded({"output": kind(["a\x00", long, 3]), "reason": "z" * REASON_LIMIT}) == {
+        "output": [printable("a\x00"), shortened(long, TEXT_LIMIT), 3], "reason": "z" * REASON_LIMIT,
+    }  # fmt: skip
+    assert printable("a\x00") != "a\x00"
+    assert bounded({"reason": "z" * (REASON_LIMIT + 1)})["reason"] == shortened("z" * (REASON_LIMIT + 1), REASON_LIMIT)
 
 
 def test_the_page_of_an_old_record_with_a_long_reason_is_short(tmp_path):
