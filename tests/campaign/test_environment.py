@@ -27,6 +27,27 @@ def test_the_host_is_recorded_and_not_part_of_the_key(monkeypatch):
     assert environment.environment_key() != key
 
 
+def test_the_key_is_of_what_times_depend_on(monkeypatch):
+    facts = {**environment.environment(), "governor": "performance", "most_clock": 3500.0}
+    keys = {}
+    for name in facts:
+        monkeypatch.setattr(environment, "environment", lambda name=name: {**facts, name: "another"})
+        keys[name] = environment.environment_key()
+    monkeypatch.setattr(environment, "environment", lambda: facts)
+    assert {name for name, key in keys.items() if key != environment.environment_key()} == {
+        "system", "cpu", "cores", "usable_cores", "memory", "python", "packages",
+    }  # fmt: skip
+
+
+def test_packages_are_those_that_are_installed(monkeypatch):
+    monkeypatch.setattr(environment, "installed_version", lambda name: {"numba": "1.0", "torch": "2.0"}.get(name))
+    environment.environment.cache_clear()
+    try:
+        assert environment.environment()["packages"] == {"numba": "1.0", "torch": "2.0"}
+    finally:
+        environment.environment.cache_clear()
+
+
 @pytest.fixture
 def groups(tmp_path, monkeypatch):
     """Write a tree of control groups, with this process in the given one."""
@@ -149,6 +170,22 @@ def test_a_throttled_and_shared_gpu_is_marked_without_unknown_fields(driver):
     assert gpu_marks(gpu_facts(1, resting=1)) == [Mark.THROTTLED]
 
 
+@pytest.mark.parametrize(
+    ("bits", "reasons"),
+    [
+        (0x01, []), (0x02, []), (0x10, []), (0x04, ["power cap"]), (0x08, ["hardware slowdown"]),
+        (0x20, ["temperature"]), (0x40, ["temperature (hardware)"]), (0x80, ["power brake"]),
+        (0x8C, ["power cap", "hardware slowdown", "power brake"]),
+    ],
+)  # fmt: skip
+def test_only_what_lowers_the_clock_is_a_reason(driver, monkeypatch, bits, reasons):
+    """Idling (1), clocks that the user set (2) and that of a group of GPUs (16) are the user's."""
+    monkeypatch.setattr(sys.modules["pynvml"], "nvmlDeviceGetCurrentClocksEventReasons", lambda gpu: bits)
+    facts = gpu_facts(0)
+    assert facts["slowed_by"] == reasons
+    assert gpu_marks(facts) == ([Mark.THROTTLED] if reasons else [])
+
+
 def test_no_gpu_and_no_driver_tell_nothing(driver, monkeypatch):
     assert gpu_facts(2) is None
     monkeypatch.setitem(sys.modules, "pynvml", None)
@@ -156,7 +193,7 @@ def test_no_gpu_and_no_driver_tell_nothing(driver, monkeypatch):
     assert gpu_marks(None) == []
 
 
-@pytest.mark.parametrize(("visible", "uuid"), [("1,0", "GPU-1"), ("GPU-1", "GPU-1"), ("", "GPU-0")])
+@pytest.mark.parametrize(("visible", "uuid"), [("1,0", "GPU-1"), (" 1 , 0", "GPU-1"), ("GPU-1", "GPU-1"), ("", "GPU-0")])
 def test_a_gpu_is_locked_by_its_uuid_whatever_it_is_called(driver, monkeypatch, visible, uuid):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert gpu_uuid(0) == uuid

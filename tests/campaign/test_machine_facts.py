@@ -48,6 +48,18 @@ def test_other_processes_are_the_busy_cores_without_this_one(monkeypatch):
     assert met.cores() == pytest.approx(9.0 / 1e-9)
 
 
+@pytest.mark.parametrize(
+    ("kind", "counts"),
+    [
+        ("user", True), ("nice", True), ("system", True), ("irq", True), ("softirq", True), ("steal", True),
+        ("idle", False), ("iowait", False), ("guest", False),  # the time of guests is part of that of users
+    ],
+)  # fmt: skip
+def test_a_core_is_busy_unless_it_waits(monkeypatch, kind, counts):
+    monkeypatch.setattr(environment.psutil, "cpu_times", lambda: SimpleNamespace(**{kind: 3.0}))
+    assert environment._busy_seconds(None) == (3.0 if counts else 0.0)
+
+
 @pytest.mark.parametrize(("limit", "total"), [(None, 1000), (600, 600), (4000, 1000)])
 def test_the_memory_is_that_of_the_machine_or_of_the_group(monkeypatch, limit, total):
     monkeypatch.setattr(environment.psutil, "virtual_memory", lambda: SimpleNamespace(total=1000))
