@@ -35,6 +35,24 @@ def test_the_command_shows_a_row_for_each_graph(capsys):
     assert float(social.split()[-12]) < float(social.split()[-1]) < 100
 
 
+def test_the_table_is_of_the_last_graphs_in_their_order(monkeypatch):
+    rows = {"a": ("a (x=1)", "1,000"), "long": ("long", "7")}
+    monkeypatch.setattr(degrees, "_HEADINGS", ("graph", "edges"))
+    monkeypatch.setattr(degrees, "_row", lambda given: (*rows[given[-1].removeprefix("graph=")], *given[:-1])[:2])
+    assert degrees.degrees_text(["graph=none", "features=1", "graph=long,a"]).splitlines() == [
+        "edges of vertices with at most that number of edges, in % of all edges",
+        "graph    edges",
+        "long         7",
+        "a (x=1)  1,000",
+    ]
+
+
+def test_a_row_has_the_size_of_the_graph(capsys):
+    assert application.main(["degrees", "graph=grid", "graph.rows=2", "graph.columns=3"]) == 0
+    label, *numbers = capsys.readouterr().out.splitlines()[-1].rsplit(maxsplit=15)
+    assert (label, numbers) == ("grid (rows=2, columns=3)", ["6", "14", "2.3", *["100.0"] * 12])
+
+
 def test_a_command_without_a_graph_says_what_to_give(capsys):
     assert application.main(["degrees", "features=1"]) == 2
     assert "degrees needs a graph, such as graph=rmat" in capsys.readouterr().err

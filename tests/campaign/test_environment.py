@@ -193,7 +193,9 @@ def test_no_gpu_and_no_driver_tell_nothing(driver, monkeypatch):
     assert gpu_marks(None) == []
 
 
-@pytest.mark.parametrize(("visible", "uuid"), [("1,0", "GPU-1"), (" 1 , 0", "GPU-1"), ("GPU-1", "GPU-1"), ("", "GPU-0")])
+@pytest.mark.parametrize(
+    ("visible", "uuid"), [("1,0", "GPU-1"), (" 1 , 0", "GPU-1"), ("GPU-1", "GPU-1"), ("", "GPU-0")]
+)
 def test_a_gpu_is_locked_by_its_uuid_whatever_it_is_called(driver, monkeypatch, visible, uuid):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert gpu_uuid(0) == uuid

@@ -106,6 +106,26 @@ def test_a_run_below_the_floor_of_the_second_measurement_is_marked(measured):
     assert not measured
 
 
+def test_the_fastest_run_contradicts_a_floor(measured):
+    """The median is above the floor of 3 s; the minimum, which nothing may undercut either, is not."""
+    measured += [SLOW, SLOW]
+    found = floor_fields(OnCpu, fields(seconds=(2.0, 9.0, 9.0)), {})
+    assert (found["floor"]["seconds"], found["marks"]) == (3.0, ["busy", Mark.BELOW_FLOOR])
+    assert not measured
+
+
+def test_each_device_is_measured_again_once(measured):
+    gpus = [
+        (SimpleNamespace(device=Device("cuda", index)), {"uuid": f"GPU-{index}", "driver": "5", "most_clock": 1,
+                                                         "power_cap": 2})
+        for index in range(2)
+    ]  # fmt: skip
+    measured += [SLOW] * 4
+    for cell, gpu in gpus * 2:
+        assert floor_fields(cell, fields(gpu=gpu), {})["marks"] == ["busy", Mark.BELOW_FLOOR]
+    assert not measured
+
+
 @pytest.mark.parametrize("changes", [{"outcome": "wrong"}, {"moved": ()}])
 def test_no_rates_are_measured_for_what_has_no_floor(measured, changes):
     assert floor_fields(OnCpu, fields(**changes), {}) == {}

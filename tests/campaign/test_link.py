@@ -134,3 +134,26 @@ def test_the_rate_of_a_file_is_measured_and_that_of_memory_is_not(tmp_path):
     with file.open("r+b") as opened:
         opened.truncate(100)
     assert link.file_rate(in_file) is None
+
+
+def test_the_rate_of_a_file_is_that_of_the_fastest_sample_of_its_part(tmp_path, monkeypatch):
+    """Only the mapped part is read, in order, in blocks; a sample of 100 bytes takes 5, 1 and 2 s."""
+    file = tmp_path / "neighbours"
+    file.write_bytes(bytes(range(150)))
+    mapped = np.memmap(file, np.uint8, "r", offset=20, shape=130)
+    graph = SimpleNamespace(csr=SimpleNamespace(neighbours=mapped))
+    monkeypatch.setattr(link, "_MOST_READ", 100)
+    monkeypatch.setattr(link, "_BLOCK", 48)
+    read, times = [], iter([0.0, 5.0, 10.0, 11.0, 20.0, 22.0])
+    preadv = link.os.preadv
+
+    def reading(descriptor, rooms, offset):
+        count = preadv(descriptor, rooms, offset)
+        read.append((offset, bytes(rooms[0][:count])))
+        return count
+
+    monkeypatch.setattr(link.os, "preadv", reading)
+    monkeypatch.setattr(link.time, "perf_counter", lambda: next(times))
+    assert link.file_rate(graph) == 100 / 1.0
+    content = bytes(range(150))
+    assert read == [(20, content[20:68]), (68, content[68:116]), (116, content[116:120])] * 3
