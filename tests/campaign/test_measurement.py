@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.campaign.cell import Measure
-from harness.campaign.measurement import Timing, marks_of, measure_engine, reset, spare_cores
+from harness.campaign.measurement import Timing, marks_of, measure_engine, reset, spare_cores, watched_cores
 from harness.contract import Device, Engine, Phases, RunStatistics, Superstep, Yes
 from harness.language.warm import WarmStart
 from harness.records.statistics import median_interval
@@ -260,6 +260,26 @@ def test_by_default_every_cell_gets_enough_samples_for_a_verdict():
 def test_caveats_of_times_are_marked(samples, other_cores, marks):
     timing = Timing(samples, median_interval(samples), "budget", RunStatistics(True))
     assert marks_of(timing, Measure(width=0.05), other_cores) == marks
+
+
+@pytest.mark.parametrize(
+    ("others", "spare", "throttled", "marks"),
+    [
+        (0.2, 0, False, []), (0.21, 0, False, ["busy"]), (3.2, 3, False, []), (3.25, 3, False, ["busy"]),
+        (0.0, 0, True, ["throttled"]), (1.0, 0, True, ["busy", "throttled"]),
+    ],
+)  # fmt: skip
+def test_other_work_and_quotas_are_marked(others, spare, throttled, marks):
+    timing = Timing([1.0] * 12, median_interval([1.0] * 12), "budget", RunStatistics(True))
+    assert marks_of(timing, Measure(), others, spare_cores=spare, throttled=throttled) == marks
+
+
+@pytest.mark.parametrize(("usable", "spare"), [(1, 0), (2, 0), (3, 1), (16, 14)])
+def test_a_gpu_leaves_all_usable_cores_but_two(monkeypatch, usable, spare):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(usable)))
+    assert spare_cores(Device("cuda")) == spare
+    assert watched_cores(Device("cuda")) == set(range(usable))
+    assert (spare_cores(Device("cpu")), watched_cores(Device("cpu"))) == (0, None)
 
 
 def test_a_run_on_a_gpu_needs_two_cores(monkeypatch):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
-from harness.campaign import application, sweep
-from harness.contract import GraphSpec
+from harness.campaign import application, preflight, sweep
+from harness.contract import Device, GraphSpec, Yes
+from harness.device import driver
 from harness.graph import GraphError
 from harness.graph.catalogue import BUILTIN_GRAPHS
 from harness.graph.named import check_parameters, resolve
@@ -97,3 +99,99 @@ def test_a_graph_without_a_check_is_left_to_its_cells():
     check_parameters(GraphSpec("mine", "", "no.such:factory"), {"anything": 1})
     with pytest.raises(GraphError, match="cannot be found"):
         check_parameters(GraphSpec("mine", "", "no.such:factory", check="no.such:check"), {})
+
+
+def spec(*requires, install="", devices=("cpu", "cuda")):
+    return SimpleNamespace(name="made", requires=requires, install=install, devices=devices)
+
+
+def on(kind="cpu", **changes):
+    return SimpleNamespace(**{"device": Device(kind), "engine": "made", "warm": None, "memory": "off"} | changes)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (spec(), ""),
+        (spec("json", "no_such_module", "nor_this"), "engine 'made' needs the Python module 'no_such_module', which is "
+                                                     "not installed"),
+        (spec("no_such_module", install="pip install it"), "engine 'made' needs the Python module 'no_such_module', "
+                                                           "which is not installed; install it with: pip install it"),
+        (spec(devices=("cuda", "tpu")), "engine 'made' does not run on cpu (it runs on: cuda, tpu)"),
+        (spec("json", devices=("cpu",)), ""),
+    ],
+)  # fmt: skip
+def test_an_engine_is_refused_by_its_description(given, reason):
+    assert preflight.refusal(given, on()) == reason
+
+
+@pytest.mark.parametrize(
+    ("stepwise", "warm", "most", "reason"),
+    [
+        (True, object(), 3, ""),
+        (False, None, 10, ""),
+        (False, None, 11, ""),
+        (False, None, 9, ", so it cannot stop after 9 supersteps"),
+        (False, object(), 10, " from the program's own initial state, so it cannot run warm"),
+    ],
+)
+def test_an_engine_that_solves_whole_problems_neither_stops_nor_starts_elsewhere(stepwise, warm, most, reason):
+    problem = SimpleNamespace(max_supersteps=most, program=SimpleNamespace(max_supersteps=10))
+    found = preflight.whole_run_refusal(SimpleNamespace(stepwise=stepwise), on(warm=warm), problem)
+    assert found == (f"engine 'made' solves the whole problem{reason}" if reason else "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, ""), ({"warm": object()}, "warm runs need a program of one phase"),
+        ({"memory": "model"}, "memory transactions are counted for programs of one phase"),
+    ],
+)  # fmt: skip
+def test_phases_have_neither_warm_runs_nor_counts(changes, reason):
+    assert preflight.one_phase_only(on(**changes)) == reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "needed", "host", "limit", "reason"),
+    [
+        ("cpu", 600, 400, None, ""),
+        ("cpu", 600, 401, None, "the engine needs 1,001 bytes, and the limit is 1,000; raise limits.memory_gb or take "
+                                "a smaller graph"),
+        ("cuda", 5000, 1000, None, ""),
+        ("cuda", 5001, 0, None, "the engine needs 5,001 bytes, and the GPU has 5,000; take a smaller graph or fewer "
+                                "features"),
+        ("cuda", 9, 1001, None, "the engine needs 1,001 bytes of page-locked host memory, and the limit is 1,000; "
+                                "raise limits.memory_gb or take a smaller graph"),
+        ("cuda", 3000, 0, 3000, ""),
+        ("cuda", 3001, 0, 3000, "the engine needs 3,001 bytes on the GPU, and the limit is 3,000; raise "
+                                "limits.device_memory_gb or take a smaller graph"),
+        # A limit that the GPU does not have is no remedy.
+        ("cuda", 7000, 0, 6000, "the engine needs 7,000 bytes, and the GPU has 5,000; take a smaller graph or fewer "
+                                "features"),
+        ("cuda", 7000, 0, 5000, "the engine needs 7,000 bytes, and the GPU has 5,000; take a smaller graph or fewer "
+                                "features"),
+    ],
+)  # fmt: skip
+def test_memory_that_does_not_fit_is_refused_with_its_remedy(monkeypatch, kind, needed, host, limit, reason):
+    monkeypatch.setattr(driver, "describe", lambda index: SimpleNamespace(memory=5000))
+    assert preflight.memory_refusal(Yes(needed, host), Device(kind), 1000, limit) == reason
+
+
+@pytest.mark.parametrize(
+    ("error", "memory"),
+    [
+        (MemoryError(), True), (RuntimeError("CUDA out of memory. Tried to allocate"), True),
+        (RuntimeError("CUDA_ERROR_OUT_OF_MEMORY: out of memory"), True), (OSError("cudaErrorMemoryAllocation"), True),
+        (RuntimeError("CUBLAS_STATUS_ALLOC_FAILED"), True), (RuntimeError("out of memory of old times"), False),
+        (ValueError("CUDA_ERROR_ILLEGAL_ADDRESS"), False),
+    ],
+)  # fmt: skip
+def test_errors_of_memory_are_known_by_their_names(error, memory):
+    assert preflight.ran_out_of_memory(error) is memory
+
+
+@pytest.mark.parametrize(("kind", "reason"), [("cuda", "no GPU 3"), ("cpu", "")])
+def test_a_device_is_looked_for_by_its_number(monkeypatch, kind, reason):
+    monkeypatch.setattr(driver, "cuda_unavailable", lambda index: f"no GPU {index}")
+    assert preflight.device_refusal(Device(kind, index=3)) == reason

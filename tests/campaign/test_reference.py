@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
+import resource
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from harness.algorithms.bfs import BFS
-from harness.campaign import reference
+from harness.cache import CacheError
+from harness.campaign import reference, reference_process
+from harness.campaign.errors import CampaignError
 from harness.campaign.problem import Problem
 from harness.graph import Graph
 from harness.language import trace
+from harness.language.algorithm import Allowance, Answer
 from harness.language.warm import WarmStart
 from tests.conftest import FAKES
 
@@ -97,3 +104,144 @@ def test_a_stopped_run_is_compared_after_equally_many_supersteps(levels):
 
 def test_without_such_a_method_the_reference_does(problem):
     assert reference.expected(problem, settled=True).method == "the float64 reference"
+
+
+def folder_of(tmp_path):
+    [folder] = [path for path in (tmp_path / "references").iterdir() if path.is_dir()]
+    return folder
+
+
+def other_values(folder):
+    file = folder / "values-0.npy"
+    np.save(file, np.load(file) + 1)
+
+
+def another_method(folder):
+    file = folder / "answer.json"
+    file.write_text(file.read_text().replace("the float64 reference", "the float32 reference"))
+
+
+DAMAGES = {
+    "values": other_values,
+    "method": another_method,
+    "no values": lambda folder: (folder / "values-0.npy").unlink(),
+    "no description": lambda folder: (folder / "answer.json").unlink(),
+    "half of it": lambda folder: (folder / "answer.json").write_text('{"method": "the'),
+    "a list": lambda folder: (folder / "answer.json").write_text("[]"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_reference_is_computed_again_and_says_so_once(problem, tmp_path, caplog, damage):
+    first = reference.expected(problem, settled=False).values["x"].tolist()
+    damage(folder_of(tmp_path))
+    found = reference.expected(problem, settled=False)
+    assert found.values["x"].tolist() == first
+    assert found.method == "the float64 reference (computed again, as the cached one was damaged)"
+    assert "the cached reference is damaged" in caplog.text
+    assert reference.expected(problem, settled=False).method == "the float64 reference"
+
+
+@pytest.mark.parametrize("totals", [None, np.array([0.5, 0.25])])
+def test_an_answer_is_read_as_it_was_computed(problem, monkeypatch, totals):
+    given = Answer(
+        {"b": np.array([[1.5], [2.5]]), "a": np.arange(3, dtype=np.int64)}, "by hand",
+        {"a": Allowance(np.array([0.1, 0.2, 0.3]), totals), "b": Allowance(np.array([[1.0], [2.0]]))}, 7,
+    )  # fmt: skip
+    monkeypatch.setitem(reference._METHODS, "converged", lambda problem: given)
+    for _ in range(2):  # computed, and read again
+        found = reference.converged(problem)
+        assert (found.method, found.least_supersteps) == ("by hand", 7)
+        assert {name: one.tolist() for name, one in found.values.items()} == {"b": [[1.5], [2.5]], "a": [0, 1, 2]}
+        assert found.values["a"].dtype == np.int64
+        assert found.allowances["a"].entries.tolist() == [0.1, 0.2, 0.3]
+        assert found.allowances["b"].entries.tolist() == [[1.0], [2.0]]
+        assert found.allowances["b"].totals is None
+        kept = found.allowances["a"].totals
+        assert kept is totals is None or kept.tolist() == [0.5, 0.25]
+
+
+def test_that_there_is_no_answer_is_kept(problem, monkeypatch):
+    calls = []
+    monkeypatch.setitem(reference._METHODS, "converged", lambda problem: calls.append(1))
+    assert reference.converged(problem) is reference.converged(problem) is None
+    assert calls == [1]
+
+
+def test_each_kind_is_computed_by_its_method(problem, monkeypatch):
+    posed = (problem.program, problem.graph, problem.features, problem.inputs, problem.max_supersteps)
+
+    def method(name):
+        return lambda *given, **named: Answer({"x": np.zeros(1)}, f"{name} {given == posed} {named}")
+
+    monkeypatch.setattr(reference, "answer_at_limit", method("at the limit"))
+    monkeypatch.setattr(reference, "fixed_point", method("fixed point"))
+    methods = {kind: reference._kept(problem, kind).method for kind in ("reference", "converged", "warm")}
+    assert methods == {
+        "reference": "at the limit True {}", "converged": "fixed point True {}",
+        "warm": "fixed point True {'cold': False}",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("settled", "warm", "tolerance", "known", "tried"),
+    [
+        (True, False, "eps", {"settled"}, ["settled"]),
+        (True, False, "eps", {"converged"}, ["settled", "converged"]),
+        (True, False, None, {"reference"}, ["settled", "reference"]),
+        (False, False, "eps", {"converged"}, ["converged"]),
+        (False, False, "eps", {"reference"}, ["converged", "reference"]),
+        (True, True, "eps", {"warm"}, ["warm"]),
+        (True, True, None, {"reference"}, ["reference"]),
+    ],
+)
+def test_the_best_answer_that_there_is_is_expected(levels, monkeypatch, settled, warm, tolerance, known, tried):
+    asked = []
+    monkeypatch.setattr(reference, "_kept", lambda _, kind: asked.append(kind) or (kind if kind in known else None))
+    control = dataclasses.replace(levels.program.control, tolerance=tolerance)
+    problem = dataclasses.replace(
+        levels, program=dataclasses.replace(levels.program, control=control), start=WarmStart("warm") if warm else None
+    )
+    assert reference.expected(problem, settled=settled) == tried[-1]
+    assert asked == tried
+
+
+@pytest.mark.parametrize(
+    ("status", "printed", "error", "message"),
+    [
+        (4, "a trace\n3 GB are missing", MemoryError, "the reference: 3 GB are missing"),
+        (5, "a trace\nthe cache is full", CacheError, "the cache is full"),
+        (3, "a trace\nno such file\n", CampaignError, "the reference cannot be computed: no such file"),
+        (-9, "", CampaignError, "the reference cannot be computed: exit status -9"),
+    ],
+)
+def test_a_reference_that_fails_says_why(monkeypatch, capsys, problem, status, printed, error, message):
+    def run(module, given, output):
+        os.write(output, printed.encode())
+        return status
+
+    monkeypatch.setattr(reference_process, "run_beside", run)
+    referee = reference_process.Referee(SimpleNamespace(plain=dict))
+    with pytest.raises(error) as met:
+        referee(problem, "reference")
+    assert str(met.value) == message
+    assert printed.strip() in capsys.readouterr().err
+
+
+def test_the_process_of_a_reference_is_told_what_to_compute(monkeypatch):
+    def run(module, given, output):
+        with os.fdopen(os.dup(given), "rb") as file:
+            told.update(json.loads(file.readline()), arrays=[np.load(file).tolist() for _ in range(2)], module=module)
+        return 0
+
+    told = {}
+    monkeypatch.setattr(reference_process, "run_beside", run)
+    carried = {"second": np.array([1, 2]), "first": np.array([[0.5]])}
+    problem = SimpleNamespace(key="key", program=SimpleNamespace(phases=(1, 2, 3)), carried=carried)
+    reference_process.Referee(SimpleNamespace(plain=lambda: {"engine": "made"}))(problem, "varied")
+    limits = told.pop("data_bytes")
+    assert limits == list(resource.getrlimit(resource.RLIMIT_DATA))
+    assert told == {
+        "cell": {"engine": "made"}, "key": "key", "kind": "varied", "phase": 3,
+        "carried": ["second", "first"], "arrays": [[1, 2], [[0.5]]], "module": "harness.campaign.reference_process",
+    }  # fmt: skip
