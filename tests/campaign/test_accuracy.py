@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import math
@@ -22,9 +23,9 @@ from harness.campaign.measurement import Timing, measure_engine
 from harness.campaign.problem import Problem
 from harness.contract import Device, Phases, RunStatistics
 from harness.graph.generators import grid, rmat
-from harness.language import trace
+from harness.language import Inputs, trace
 from harness.language.warm import WarmStart
-from harness.records.statistics import Interval
+from harness.records.statistics import Interval, median_interval
 
 EXAMPLE = Path(__file__).parents[1] / "thirdparty"
 MEASURE = Measure(budget_s=1e-6, warmup_s=0.0)
@@ -290,3 +291,106 @@ def test_a_timed_run_may_be_off_by_the_rounding_of_another_order(problem_of, eng
         monkeypatch.setattr(accuracy, "distance", lambda *_, bounds=bounds: Distance(False, 0.5 * bounds, 0.5))
         fields, _ = accuracy_of(engine, problem, target, timing, at_stop, MEASURE)
         assert (fields["superstep"] is not None, fields["solve"] is not None) == (timed, timed)
+
+
+# an engine that solves whole problems ---------------------------------------------------------------------------------
+class Whole:
+    """Counts no supersteps; its error is its tolerance over the program's, in tenths of the bound."""
+
+    stepwise = False
+
+    def __init__(self):
+        self.tolerances, self.limits = [], []
+
+    def reset(self, inputs):
+        self.tolerance = inputs.parameters["eps"]
+        self.tolerances.append(self.tolerance)
+
+    def run(self, most):
+        self.limits.append(most)
+
+
+def timed(seconds):
+    samples = [seconds] * 7
+    return Timing(samples, median_interval(samples), "count", RunStatistics(True))
+
+
+@pytest.fixture
+def whole(monkeypatch):
+    """Return a function that finds the time to equal accuracy of ``Whole``, whose looser run takes ``looser`` s."""
+    engine = Whole()
+    measured = []
+
+    def measure_engine(engine, inputs, most, measure, phases):
+        measured.append((inputs.parameters, most, measure.warmup_s))
+        return timed(measured_s)
+
+    def off(*_):
+        error = engine.tolerance / 1e-3 / 10
+        return Distance(error <= 1.0, error, 1.0)
+
+    monkeypatch.setattr(accuracy, "measure_engine", measure_engine)
+    monkeypatch.setattr(accuracy, "distance", off)
+    monkeypatch.setattr(accuracy, "answer_of", lambda *_: None)
+    control = SimpleNamespace(tolerance="eps")
+    program = SimpleNamespace(control=control, parameters={"eps": 1e-3, "d": 0.5}, outputs=())
+    problem = SimpleNamespace(program=program, inputs=Inputs({}, {"d": 0.75}), max_supersteps=99)
+    measured_s = None
+
+    def found(looser, error=0.1, **settings):
+        nonlocal measured_s
+        measured_s = looser
+        target = SimpleNamespace(method="by hand")
+        measure = dataclasses.replace(Measure(), **settings)
+        at_stop = Distance(error <= 1.0, error, 1.0)
+        fields, timing = accuracy_of(engine, problem, target, timed(2.0), at_stop, measure)
+        return fields, timing, measured
+
+    return found
+
+
+def test_a_looser_tolerance_within_the_bound_is_timed(whole):
+    """Errors are 0.1, 0.2, 0.4, 0.8 and 1.6 of the bound; then steps of a square and a fourth root of 2."""
+    fields, timing, measured = whole(looser=0.5)
+    factor = 8 * 2**0.25
+    assert measured == [({"eps": pytest.approx(factor * 1e-3), "d": 0.75}, 99, 0.0)]
+    assert timing == timed(0.5)
+    assert fields == {
+        "superstep": None, "tolerance": pytest.approx(factor * 1e-3), "error": pytest.approx(factor / 10),
+        "error_before": pytest.approx(8 * 2**0.5 / 10), "bound": 1.0, "against": "by hand",
+        "solve": timed(0.5).plain(),
+    }  # fmt: skip
+
+
+def test_a_looser_tolerance_that_is_no_faster_does_not_count(whole):
+    fields, timing, _ = whole(looser=2.0)
+    assert timing == timed(2.0)
+    assert (fields["tolerance"], fields["error"], fields["solve"]) == (1e-3, 0.1, timed(2.0).plain())
+
+
+@pytest.mark.parametrize(
+    ("changes", "searched"),
+    [
+        ({"cap_s": 32.0}, True), ({"cap_s": 31.9}, False),  # 16 runs of 2 s
+        ({"error": 1.5}, False),
+    ],
+)  # fmt: skip
+def test_no_tolerance_is_searched_for_a_far_answer_or_beyond_the_cap(whole, changes, searched):
+    fields, timing, measured = whole(looser=0.5, **changes)
+    assert (fields["solve"] is not None, timing is not None, bool(measured)) == (searched,) * 3
+    assert fields["against"] == "by hand"
+
+
+def test_the_caveats_are_those_of_the_timed_runs(monkeypatch):
+    """Without timed runs there are none, whatever other processes do."""
+    told, busy = [], SimpleNamespace(cores=lambda: 3.0, throttled=lambda: True)
+    monkeypatch.setattr(accuracy, "Bystanders", lambda cores: busy)
+    monkeypatch.setattr(accuracy, "distance", lambda *_: "at the stop")
+    report = SimpleNamespace(stage=lambda name: told.append(name), tell=lambda **fields: told.append(fields))
+    engine = SimpleNamespace(use=SimpleNamespace(alone=contextlib.nullcontext))
+    given = SimpleNamespace(device=Device("cpu", threads=1), measure=Measure())
+    for timing, marks in ((timed(1.0), ["busy", "throttled"]), (None, [])):
+        monkeypatch.setattr(accuracy, "accuracy_of", lambda *_, timing=timing: ({"superstep": 3}, timing))
+        found = accuracy.tell_accuracy(engine, given, None, None, {}, timed(9.0), report, Phases())
+        assert found == marks
+    assert told == ["accuracy", {"accuracy": {"superstep": 3}}] * 2

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import math
 import os
 import sys
 
@@ -102,6 +103,22 @@ def test_a_cell_survives_the_way_to_another_process(registry):
         ({"device__threads": 100_000}, CampaignError, "set at most"),
         ({"measure__repetition": 3}, CampaignError, "did you mean 'repetitions'"),
         ({"measure__repetitions": 0}, CampaignError, "measure.repetitions is 0"),
+        ({"measure__width": 0.0}, CampaignError, "measure.width is 0.0; it must be a number above 0"),
+        ({"measure__warmup_s": -0.5}, CampaignError, "measure.warmup_s is -0.5"),
+        ({"measure__cap_s": math.inf}, CampaignError, "measure.cap_s is inf"),
+        ({"measure__accuracy": 1}, CampaignError, "'accuracy' of measure is 1; it must be a bool"),
+        ({"limits__wait_s": 0}, CampaignError, "limits.wait_s is 0"),
+        ({"limits__memory_gb": -1}, CampaignError, "limits.memory_gb is -1"),
+        ({"device__index": -1}, CampaignError, "device.index is -1; it must be an integer of at least 0"),
+        (
+            {"warm": {"change": 0.1, "kind": "insrt"}},
+            CampaignError,
+            "warm.kind is 'insrt'; did you mean 'insert'? (there are: insert, delete, ",
+        ),
+        ({"warm": {"change": 0.1, "seed": -1}}, CampaignError, "warm.seed is -1; it must be an integer of at least 0"),
+        ({"warm": {"change": 1.01}}, CampaignError, "warm.change is 1.01; it is a share of the edges, at most 1"),
+        ({"round": 0}, CampaignError, "round is 0"),
+        ({"save": "everything"}, CampaignError, "save is 'everything'"),
         ({"measure__budget_s": -1.0}, CampaignError, "measure.budget_s is -1.0"),
         ({"limits__time_s": 0}, CampaignError, "limits.time_s is 0"),
         ({"limits__memory_gb": "all"}, CampaignError, "limits.memory_gb is 'all'"),
@@ -148,6 +165,62 @@ def test_the_identity_depends_on_the_problem_and_on_how_it_is_run(registry):
     found |= {identity("problem", dataclasses.replace(cell, **other)) for other in others}
     assert len(found) == 2 + len(others)
     assert identity("problem", dataclasses.replace(cell, round=cell.round + 1)) == identity("problem", cell)
+
+
+def test_a_request_has_what_is_not_the_default_only():
+    """Fields that were added later are absent, so that keys of older cells stay."""
+    registry = load_plugins()
+
+    def requested(**changes):
+        problem = {"engine": {"name": "onyx"}, "algorithm": {"name": "bfs"}, "graph": {"name": "grid"}}
+        return resolve_cell(config(**problem, **changes), registry).requested()
+
+    known = set(requested())
+    assert known == {
+        "engine", "schedule", "given", "algorithm", "parameters", "graph", "graph_parameters", "features",
+        "max_supersteps", "device", "validate", "measure", "round",
+    }  # fmt: skip
+    assert set(requested(memory="model")) == known | {"memory"}
+    assert set(requested(save="arrays")) == known | {"save"}
+    warm = requested(warm={"change": 0.5, "kind": "delete", "seed": 3})
+    assert set(warm) == known | {"warm"}
+    assert warm["warm"] == {"change": 0.5, "kind": "delete", "seed": 3}
+    assert set(requested()["device"]) == {"kind", "index", "threads"}
+
+
+def test_a_change_is_part_of_the_label_and_the_key():
+    registry = load_plugins()
+    problem = {"engine": {"name": "onyx"}, "algorithm": {"name": "bfs"}, "graph": {"name": "grid"}}
+    changes = [
+        {"change": None}, {"change": 0.001}, {"change": 0.5}, {"change": 0.5, "kind": "delete"},
+        {"change": 0.5, "seed": 1},
+    ]  # fmt: skip
+    cells = [resolve_cell(config(**problem, warm=warm), registry) for warm in changes]
+    assert [cell.labels["graph"].partition(")")[2].removeprefix(" ") or cell.labels["graph"] for cell in cells] == [
+        "grid", "grid after mixed, change=0.001, seed=0", "grid after mixed, change=0.5, seed=0",
+        "grid after delete, change=0.5, seed=0", "grid after mixed, change=0.5, seed=1",
+    ]  # fmt: skip
+    assert len({cell.key("machine") for cell in cells}) == len(cells)
+
+
+def test_the_title_of_a_cell_names_graph_algorithm_features_and_engine(registry):
+    assert (
+        resolve_cell(config(engine__width=2), registry).title == "fake_ring · fake_spread · k=4 · fake_right (width=2)"
+    )
+    assert "· k=auto ·" in resolve_cell(config(features="auto"), registry).title
+
+
+def test_a_limit_of_device_memory_is_in_bytes(registry):
+    assert resolve_cell(config(limits__device_memory_gb=1.5), registry).limits.device_bytes == 1_500_000_000
+    assert resolve_cell(config(), registry).limits.device_bytes is None
+
+
+def test_all_usable_cores_are_the_default(registry, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5})
+    assert resolve_cell(config(device={"kind": "cpu"}), registry).device.threads == 3
+    assert resolve_cell(config(device={"kind": "cpu", "threads": 3}), registry).device.threads == 3
+    with pytest.raises(CampaignError, match=r"device\.threads is 4, but this process may use 3 cores; set at most 3"):
+        resolve_cell(config(device={"kind": "cpu", "threads": 4}), registry)
 
 
 def test_the_key_does_not_depend_on_limits(registry):

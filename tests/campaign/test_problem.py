@@ -11,7 +11,7 @@ import pytest
 
 from harness.campaign import application
 from harness.campaign.child_report import ChildReport
-from harness.campaign.problem import set_problem
+from harness.campaign.problem import limits_of, set_problem
 from harness.contract import AlgorithmSpec, Device, GraphSpec, Phases
 from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, K, LanguageError
 
@@ -100,14 +100,14 @@ class Suggests(Sound):
         return MOST_FEATURES + 1
 
 
-def posed(algorithm, features=3):
+def posed(algorithm, features=3, max_supersteps=None):
     """Return the problem of an algorithm of this file on a small grid."""
     spec = AlgorithmSpec("mine", "", f"{__name__}:{algorithm.__name__}")
     graph = GraphSpec("grid", "", "harness.graph.catalogue:grid", {"rows": 3, "columns": 4, "removed": 0.0})
     registry = SimpleNamespace(graph=lambda name: graph, algorithm=lambda name: spec)
     cell = SimpleNamespace(
-        graph="grid", graph_parameters={}, algorithm="mine", parameters={}, features=features, max_supersteps=None,
-        engine="", schedule={}, device=Device("cpu"), sources="",
+        graph="grid", graph_parameters={}, algorithm="mine", parameters={}, features=features,
+        max_supersteps=max_supersteps, engine="", schedule={}, device=Device("cpu"), sources="",
     )  # fmt: skip
     return set_problem(cell, registry, ChildReport(io.BytesIO()), Phases())
 
@@ -244,3 +244,36 @@ def test_a_phase_that_did_not_settle_is_known_to_all_after_it(settled, unsettled
     assert problem.unsettled is unsettled
     assert (problem.later, problem.several_phases, set(problem.carried)) == ((), True, {"a", "b"})
     assert len(set(keys)) == len(keys), "the key depends on the outputs of the phase before"
+
+
+@pytest.mark.parametrize(
+    ("phases", "given", "limits"),
+    [
+        ([20], None, [20]), ([20], 3, [3]), ([20], 50, [50]), ([9, 2, 9], None, [9, 2, 9]), ([9, 2, 9], 5, [5, 2, 5]),
+        ([9, 2, 9], 50, [9, 2, 9]),
+    ],
+)  # fmt: skip
+def test_a_limit_replaces_that_of_one_phase_and_lowers_those_of_several(phases, given, limits):
+    programs = [SimpleNamespace(max_supersteps=most, earlier=None) for most in phases]
+    program = programs[-1]
+    program.phases, program.earlier = programs, programs[0] if len(programs) > 1 else None
+    assert limits_of(program, given) == limits
+
+
+def test_the_bound_and_the_limit_on_record_are_those_of_all_phases():
+    problem = posed(Three)
+    assert problem.record_fields["program"] == {
+        "fingerprint": problem.later[-1].fingerprint, "bound": 1e-4, "max_supersteps": 9 + 2 + 9,
+    }  # fmt: skip
+    assert (problem.max_supersteps, [phase.max_supersteps for phase in problem.later]) == (9, [2, 9])
+    graph = problem.record_fields["graph"]
+    assert (graph["vertices"], graph["edges"]) == (problem.graph.num_vertices, problem.graph.num_edges)
+    assert (graph["name"], graph["content_hash"]) == (problem.graph.name, problem.given.content_hash)
+
+
+def test_the_key_of_a_problem_is_that_of_its_answer():
+    """It depends on features, the limit, inputs and the algorithm; not on how the problem is run."""
+    first = posed(OfEveryPlace, features=3)
+    assert posed(OfEveryPlace, features=3).key == first.key
+    others = [posed(OfEveryPlace, features=2), posed(OfEveryPlace, features=3, max_supersteps=1), posed(Sound)]
+    assert len({first.key, *(one.key for one in others)}) == 4
