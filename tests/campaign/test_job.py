@@ -21,6 +21,7 @@ from harness.campaign.process import Ending
 from harness.plugins import load_plugins
 from harness.records import read_record, write_record
 from harness.records.outcome import Outcome
+from harness.records.text import TEXT_LIMIT
 from tests.campaign.test_cell import config
 from tests.conftest import FAKES
 from tests.records.samples import record, solved
@@ -87,6 +88,35 @@ def test_the_record_of_a_correct_run(run, assignment):
     assert not job.work_folder(assignment.folder).exists()
 
 
+def test_a_record_has_what_ran_and_where(run, assignment):
+    """The schedule is the resolved one; the peak and the state of the GPU are those that the cell reports."""
+    parameters, graph_parameters = {"scale": 1.0, "seed": 5}, {"vertices": 12, "seed": 7}
+    cell = dataclasses.replace(assignment.cell, parameters=parameters, graph_parameters=graph_parameters)
+    gpu = {"name": "card", "others": 0}
+    fields = {**OK, "schedule": {"direction": "pull", "width": 9}, "gpu": gpu, "gpu_peak_bytes": 123}
+
+    def also(work):
+        (work.made / "images").mkdir()
+        (work.made / "images" / "one.png").write_text("x")
+        work.output.write_text("a warning\n")
+
+    made = run(fields, also=also, assignment=dataclasses.replace(assignment, cell=cell))
+    assert made["seeds"] == {"algorithm.seed": 5, "graph.seed": 7}
+    assert made["schedule"] == {"direction": "pull", "width": 9}
+    assert made["config"]["schedule"] == {"direction": "push", "width": 1}
+    assert (made["config"]["round"], made["config"]["parameters"]) == (2, parameters)
+    assert (made["environment"]["gpu"], made["environment"]["gpu_peak_bytes"]) == (gpu, 123)
+    assert made["artefacts"] == ["images"]
+    assert (made["output"], (assignment.folder / "output.txt").read_text()) == ("", "a warning\n")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", made["started"])
+
+
+@pytest.mark.parametrize("seed", [None, "random", 0.5])
+def test_only_numbers_are_seeds_on_record(run, assignment, seed):
+    cell = dataclasses.replace(assignment.cell, parameters={"seed": seed}, graph_parameters={"seed": 0})
+    assert run(OK, assignment=dataclasses.replace(assignment, cell=cell))["seeds"] == {"graph.seed": 0}
+
+
 @pytest.mark.parametrize(
     ("fields", "ending", "outcome", "reason"),
     [
@@ -105,7 +135,7 @@ def test_the_record_of_a_correct_run(run, assignment):
         ),
         (
             {"stage": "rate"},
-            Ending(-9, Outcome.TIMEOUT, 10.0, 0),
+            Ending(-9, Outcome.TIMEOUT, 11.5, 0),
             "timeout",
             "not finished after 10 s, in stage 'rate'; raise limits.time_s",
         ),
@@ -220,6 +250,20 @@ def test_the_last_lines_of_a_failure_are_on_record(run):
     text = "".join(f"line {number}\n" for number in range(100))
     made = run({"stage": "rate"}, Ending(1, None, 1.0, 0), lambda work: work.output.write_text(text))
     assert made["output"].splitlines() == [f"line {number}" for number in range(40, 100)]
+
+
+def test_of_a_long_line_the_end_is_on_record(run):
+    text = "a" * TEXT_LIMIT + "b" * TEXT_LIMIT
+    made = run({"stage": "rate"}, Ending(1, None, 1.0, 0), lambda work: work.output.write_text(f"first\n{text}\n"))
+    assert made["output"] == "b" * TEXT_LIMIT
+
+
+@pytest.mark.parametrize(("status", "free"), [(STORE_STATUS, 1_000_000), (1, 0)])
+def test_a_status_and_less_than_a_megabyte_mean_a_full_disk(run, monkeypatch, status, free):
+    monkeypatch.setattr(job.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    made = run({}, Ending(status, None, 1.0, 0))
+    assert made["outcome"] == "crashed"
+    assert made["reason"] == f"the process died with exit status {status} in stage 'start'"
 
 
 def test_a_record_that_another_process_wrote_meanwhile_is_kept(run, assignment, monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from harness.campaign.cell import Measure
 from harness.campaign.measurement import Timing
 from harness.campaign.plausibility import too_fast
 from harness.campaign.problem import inputs_of
-from harness.campaign.solve_window import wrong_clock
 from harness.campaign.variation import _rotated, varied_inputs, varied_run
 from harness.contract import Device, Phases, RunStatistics, Superstep
 from harness.graph import Graph
@@ -323,37 +321,6 @@ def test_fewer_supersteps_on_other_inputs_are_timed_if_they_are_long(superstep_s
     assert taken == runs
 
 
-@pytest.fixture
-def marks(tmp_path):
-    """Return the files of the two marks, an hour apart by the system's clock."""
-    import os
-
-    for name, second in ((".solve-began-0", 1_000), (".solve-ended-0", 4_600)):
-        (tmp_path / name).touch()
-        os.utime(tmp_path / name, (second, second))
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("window", "samples", "message"),
-    [
-        (3_600.0, [1_000.0, 2_000.0], ""),
-        (3_500.0, [3_400.0], ""),
-        (36.0, [30.0], "took 36 s by the clock of the cell's process and 3.6e+03 s by the system's"),
-        (7_200.0, [30.0], "took 7.2e+03 s by the clock of the cell's process"),
-        (3_600.0, [3_000.0, 3_000.0], "the samples add up to 6e+03 s, and all timed runs took 3.6e+03 s"),
-    ],
-)
-def test_the_clock_of_a_cell_is_compared_with_the_systems(marks, window, samples, message):
-    from harness.campaign.solve_window import system_offset
-
-    fields = {"solve_window": window, "solve": {"samples": samples}}
-    found = wrong_clock(fields, marks, system_offset())
-    assert message in found
-    assert bool(message) == bool(found)
-    assert not wrong_clock(fields, marks, system_offset() - 7.0)  # the time of day was set in between
-
-
 @pytest.mark.parametrize("by", [1, 5, 7, 23])
 @pytest.mark.parametrize("bounds", [(0, 7), (0, 3, 7), (0, 0, 7), (0, 6, 7)])
 def test_rows_are_rotated_within_their_side(bounds, by):
@@ -372,17 +339,3 @@ def test_other_inputs_have_their_own_results_of_stages_that_run_once():
     assert not np.array_equal(found.properties["start"], inputs.properties["start"])
     assert found.properties["strength"].tolist() == inputs.properties["strength"].tolist() == [3.0, 1.0, 0.0, 0.0]
     assert not found.properties["strength"].flags.writeable
-
-
-def test_a_window_that_an_exception_ended_does_not_count(tmp_path):
-    from harness.campaign.solve_window import solve_window, system_offset
-
-    (tmp_path / "made").mkdir()
-    reported = {}
-    report = SimpleNamespace(tell=lambda **fields: reported.update(fields))
-    with pytest.raises(KeyError), solve_window(report, tmp_path / "made"):
-        raise KeyError
-    with solve_window(report, tmp_path / "made"):
-        pass
-    fields = {**reported, "solve": {"samples": [3_000.0]}}
-    assert "the samples add up to 3e+03 s" in wrong_clock(fields, tmp_path, system_offset())
