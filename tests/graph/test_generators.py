@@ -67,6 +67,31 @@ def test_rmat_quadrants_have_their_probabilities():
     np.testing.assert_allclose(share, [0.57, 0.19, 0.19, 0.05], atol=0.01)
 
 
+def test_the_second_quadrant_is_to_the_right_of_the_first():
+    graph = rmat(
+        scale=1, edge_factor=50000, permuted=False, self_loops=True, parallel_edges=True, a=0.4, b=0.3, c=0.2, d=0.1
+    )
+    share = np.bincount(2 * graph.csr.row_of_edge + graph.csr.neighbours, minlength=4) / graph.num_edges
+    np.testing.assert_allclose(share, [0.4, 0.3, 0.2, 0.1], atol=0.01)
+    assert graph.meta == {"generator": "rmat", "scale": 1, "quadrants": [0.4, 0.3, 0.2, 0.1], "seed": 1}
+
+
+@pytest.mark.parametrize("permuted", [False, True])
+def test_a_part_of_the_vertices_has_its_edges_of_the_whole_graph(permuted):
+    """As many edges are drawn, and those of other vertices are dropped."""
+    given = {"scale": 3, "edge_factor": 20.2, "self_loops": True, "parallel_edges": True, "permuted": permuted}
+    whole, part = rmat(**given), rmat(num_vertices=5, **given)
+    assert (whole.num_edges, part.num_vertices, part.name) == (162, 5, "rmat_5")
+    expected = [(u, v) for u, v in zip(whole.csr.row_of_edge, whole.csr.neighbours, strict=True) if max(u, v) < 5]
+    assert list(zip(part.csr.row_of_edge, part.csr.neighbours, strict=True)) == expected
+    assert 0 < part.num_edges < whole.num_edges
+
+
+def test_the_greatest_weight_occurs():
+    weights = rmat(scale=6, max_weight=3).weights
+    assert set(weights.tolist()) == {1.0, 2.0, 3.0}
+
+
 def test_rmat_levels_are_independent():
     graph = rmat(scale=2, edge_factor=50000, permuted=False, self_loops=True, parallel_edges=True)
     share = np.zeros((4, 4))
@@ -132,6 +157,28 @@ def test_streets_are_removed_and_shortcuts_added():
     assert whole.weights.min() >= 0.5
     assert whole.weights.max() <= 1.5
     np.testing.assert_array_equal(more.weights, more.weights[more.reverse_edges])
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_shortcuts_join_random_vertices_by_their_distance(seed):
+    """Without streets: 7 % of 5 x 5 vertices are 1.75, so two pairs; a pair of one vertex is none."""
+    graph = grid(rows=5, columns=5, removed=1, shortcuts=0.07, length_spread=0, seed=seed)
+    draw = np.random.default_rng(seed)
+    draw.random(40)  # for the streets
+    pairs = draw.integers(0, 25, size=(2, 2), dtype=np.int32).T
+    expected = {(u, v): np.hypot(u // 5 - v // 5, u % 5 - v % 5) for u, v in pairs.tolist() if u != v}
+    expected |= {(v, u): length for (u, v), length in expected.items()}
+    ends = zip(graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist(), strict=True)
+    assert dict(zip(ends, graph.weights, strict=True)) == pytest.approx(expected)
+
+
+def test_a_shortcut_along_a_street_is_the_shorter_of_both():
+    graph = grid(rows=1, columns=2, removed=0, shortcuts=10, length_spread=0.5)
+    lengths = np.random.default_rng(1)
+    lengths.random(1)
+    extra = lengths.integers(0, 2, size=(2, 20), dtype=np.int32)
+    drawn = lengths.uniform(0.5, 1.5, size=1 + np.count_nonzero(extra[0] != extra[1]))
+    assert graph.weights.tolist() == pytest.approx([drawn.min()] * 2)
 
 
 def test_ratings_have_two_sides_steps_and_structure():
