@@ -165,6 +165,10 @@ def test_a_report_may_not_be_endless(monkeypatch):
         ([b"0123456789", b"abcdefghij"], b"0123456789abcdefghij"),
         ([b"0123456789", b"abcde", b"fghij", b"XYZ"], b"0123456789abcdefghijXYZ"),
         ([b"0123456789", b"abcde", b"fghij", b"UVXYZ", b"!"], b"0123456789\n[... 5 bytes left out ...]\nfghijUVXYZ!"),
+        (
+            [b"0123456789", b"abcde", b"fghij", b"UVXYZ", b"klmno", b"p"],
+            b"0123456789\n[... 10 bytes left out ...]\nUVXYZklmnop",
+        ),
         ([b"01234", b"56789ab", b"cdefghijklmnop", b"q"], b"0123456789\n[... 2 bytes left out ...]\ncdefghijklmnopq"),
     ],
 )

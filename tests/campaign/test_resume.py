@@ -193,6 +193,23 @@ def test_settings_of_the_command_that_resumes_come_last_and_win(tmp_path):
     assert continued(overrides("sweep.id=other"), str(tmp_path)) is None
 
 
+@pytest.mark.parametrize(
+    ("line", "resumes"),
+    [
+        ("output={folder}", True), ("rerun=all", True), ("fail_fast=true", True), ("dry_run=true", True),
+        ("allow_unsupported=true", True), ("baseline=scipy", True), ("rounds=3", True), ("more_rounds=disturbed", True),
+        ("limits.time_s=5", True), ("limits.memory_gb=5", True), ("rounds=2,3", False), ("measure.width=0.1", False),
+        ("engine=scipy", False), ("features=8", False), ("validate=false", False), ("sweep.cell=a", False),
+    ],
+)  # fmt: skip
+def test_an_id_with_the_manner_of_running_names_no_cells(tmp_path, line, resumes):
+    (tmp_path / "mine").mkdir()
+    cells = [{"cell": "a", "overrides": ["engine=onyx"]}]
+    (tmp_path / "mine" / SWEEP_FILE).write_text(json.dumps({"cells": cells}), "utf-8")
+    now = ["sweep.id=mine", line.format(folder=tmp_path)]
+    assert continued(overrides(*now), str(tmp_path)) == ([["engine=onyx", *now]] if resumes else None)
+
+
 def test_what_applies_to_one_command_is_not_kept():
     once = ["sweep.id=mine", "output=there", "rerun=all", "fail_fast=true", "dry_run=true", "allow_unsupported=true"]
     kept = ["engine=onyx", "rounds=2", "limits.time_s=9"]

@@ -7,6 +7,8 @@ import scipy.spatial
 
 from harness.graph import GraphError
 from harness.graph.generators import delaunay, equal_rows, grid, random_ratings, rmat
+from harness.graph.generators.grid import check_grid
+from harness.graph.generators.ratings import check_ratings
 from harness.graph.generators.rmat import check_rmat
 from harness.graph.generators.sampling import distinct
 
@@ -230,6 +232,40 @@ def test_ratings_have_two_sides_steps_and_structure():
 def test_impossible_values_are_refused(make, message):
     with pytest.raises(GraphError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("changes", "taken"),
+    [
+        ({"rows": 2**16, "columns": 2**15 - 1}, True), ({"rows": 2**16, "columns": 2**15}, False),
+        ({"columns": 0}, False), ({"removed": 1}, True), ({"removed": -0.01}, False), ({"shortcuts": -0.01}, False),
+        ({"length_spread": 0.99}, True), ({"length_spread": 1}, False), ({"length_spread": -0.01}, False),
+    ],
+)  # fmt: skip
+def test_limits_of_a_grid(changes, taken):
+    given = {"rows": 3, "columns": 3, "removed": 0.0, "shortcuts": 0.0, "length_spread": 0.0, **changes}
+    if taken:
+        check_grid(**given)
+        return
+    with pytest.raises(GraphError, match="grid: "):
+        check_grid(**given)
+
+
+@pytest.mark.parametrize(
+    ("changes", "taken"),
+    [
+        ({}, True), ({"num_ratings": 8}, False), ({"num_ratings": 0}, True), ({"num_ratings": -1}, False),
+        ({"users": 0}, False), ({"items": 0}, False), ({"rank": 0}, False), ({"noise": 0}, True),
+        ({"noise": -0.1}, False),
+    ],
+)  # fmt: skip
+def test_at_most_half_of_all_ratings_are_made(changes, taken):
+    given = {"users": 5, "items": 3, "num_ratings": 7, "rank": 1, "noise": 0.5, **changes}
+    if taken:
+        check_ratings(**given)
+        return
+    with pytest.raises(GraphError, match="num_ratings at most half of users"):
+        check_ratings(**given)
 
 
 @pytest.mark.parametrize(
