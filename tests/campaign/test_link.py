@@ -51,6 +51,27 @@ def test_bytes_are_those_of_the_direction_with_more_of_them(counters):
     assert link.bytes_over_link(0, lambda: None) == 4000
 
 
+def test_the_counters_are_those_of_bytes_sent_and_received(monkeypatch):
+    """Fields 197 and 198 of NVML; 200 and 900 bytes are gained."""
+    asked = []
+    counts = {197: iter([0, 200]), 198: iter([100, 1000])}
+
+    def values(gpu, fields):
+        asked.append((gpu, list(fields)))
+        wide = [SimpleNamespace(ullVal=next(counts[one])) for one in fields]
+        return [SimpleNamespace(nvmlReturn=0, valueType=2, value=value) for value in wide]
+
+    @contextmanager
+    def opened(index):
+        yield SimpleNamespace(NVML_VALUE_TYPE_UNSIGNED_INT=1, nvmlDeviceGetFieldValues=values), f"gpu {index}"
+
+    monkeypatch.setattr(link, "opened_gpu", opened)
+    monkeypatch.setattr(link, "_PERIOD_S", 60.0)
+    monkeypatch.setattr(link, "_MOST_GAP_S", 60.0)
+    assert link.bytes_over_link(3, lambda: None) == 900
+    assert asked == [("gpu 3", [197, 198])] * 2
+
+
 def test_counters_of_32_bits_wrap(counters):
     counters((0, ROOM - 10), (0, ROOM + 90), narrow=True)
     assert link.bytes_over_link(0, lambda: None) == 100

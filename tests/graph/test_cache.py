@@ -1,5 +1,6 @@
 """The disk cache: what it returns, when graphs are built, and damaged files."""
 
+import contextlib
 import json
 import logging
 import subprocess
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 import harness
 from harness.cache import CacheError, cache_folder
 from harness.graph import Graph, GraphError, cached
+from harness.graph import cache as graph_cache
 from harness.graph.cache import _open_entry, fill, open_stored, store
 from harness.graph.digest import array_digest, array_digests, text_digest
 
@@ -212,3 +214,74 @@ def test_an_entry_names_a_folder_of_the_cache_only(cache):
     built = []
     assert_same(cached(["k"], lambda: built.append(1) or example()), example())
     assert built == [1]
+
+
+PLACES = ("offsets", "neighbours", "weights", "labels", "vertex_data/a/b ?", "edge_data/flag", "csc.offsets",
+          "csc.neighbours", "csc.edge_ids", "csc.weights")  # fmt: skip
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_change_of_any_array_is_noticed(place):
+    folder = store(example())
+    files = json.loads((folder / "graph.json").read_text())["arrays"]
+    assert set(files) == set(PLACES)
+    array = np.load(folder / files[place]["file"], mmap_mode="r+")
+    array.flat[0] = not array.flat[0]
+    del array
+    with pytest.raises(ValueError, match=rf"\({place.replace('?', '.')}\) has changed since it was written"):
+        open_stored(folder, name="example", meta={})
+    assert_same(open_stored(store(example()), name="example", meta={"origin": "here"}), example())
+
+
+def test_an_older_layout_is_not_read():
+    folder = store(example())
+    head = json.loads((folder / "graph.json").read_text())
+    (folder / "graph.json").write_text(json.dumps(head | {"layout": head["layout"] - 1}))
+    with pytest.raises(ValueError, match=f"layout {head['layout'] - 1}, not {head['layout']}"):
+        open_stored(folder, name="example", meta={})
+
+
+@pytest.mark.parametrize("other", ["LAYOUT", "_code_digest"])
+def test_another_layout_or_code_is_another_key(monkeypatch, other):
+    cached(["k"], example)
+    changed = {"LAYOUT": graph_cache.LAYOUT + 1, "_code_digest": lambda: "other code"}[other]
+    monkeypatch.setattr(graph_cache, other, changed)
+    built = []
+    cached(["k"], lambda: built.append(1) or example())
+    assert built == [1]
+
+
+def test_the_code_of_a_graph_is_that_of_the_modules_that_build_it(monkeypatch):
+    read = []
+    content = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path.name) or content(path))
+    known = graph_cache._code_digest.__wrapped__()
+    assert sorted(read) == ["adjacency.py", "edges.py", "graph.py"]
+    for name in read[:3]:
+        monkeypatch.setattr(Path, "read_bytes", lambda path, name=name: content(path) + b"#" * (path.name == name))
+        assert graph_cache._code_digest.__wrapped__() != known, name
+
+
+def test_a_graph_that_another_process_builds_meanwhile_is_not_built_again(monkeypatch):
+    building = graph_cache._building
+
+    @contextlib.contextmanager
+    def after_another(entry):
+        graph_cache._built(entry, ["k"], example)
+        with building(entry):
+            yield
+
+    monkeypatch.setattr(graph_cache, "_building", after_another)
+    assert_same(cached(["k"], forbidden), example())
+
+
+@pytest.mark.parametrize("edges", [([0, 1], [1, 0]), ([0, 1], [0, 2]), ([0, 0, 1], [0, 1, 0]), ([0, 1], [1, 2])])
+def test_loops_and_reverse_edges_are_kept_apart(edges):
+    graph = Graph.from_edges(*edges, num_vertices=3, weights=np.arange(1, 1 + len(edges[0])), name="g")
+    opened = open_stored(store(graph), name="g", meta={})
+    assert vars(opened)["has_self_loops"] == any(u == v for u, v in zip(*edges, strict=True))
+    assert vars(opened)["has_reverse_edges"] == (
+        sorted(zip(*edges, strict=True)) == sorted(zip(*edges[::-1], strict=True))
+    )
+    assert vars(opened)["in_weights"].tolist() == graph.weights[graph.csc.edge_ids].tolist()
+    opened.validate()
