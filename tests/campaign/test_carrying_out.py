@@ -390,3 +390,38 @@ def test_a_record_of_a_newer_version_is_not_measured_again(planned, tmp_path):
 
 def test_the_outcomes_that_a_sweep_may_have():
     assert sorted(outcome.value for outcome in Outcome if outcome.acceptable) == ["ok", "unsupported"]
+
+
+def test_a_job_is_told_its_cell_and_its_place_in_the_sweep(planned, monkeypatch, tmp_path):
+    """The stamp is that of the record when it was first read; a record that came later is not to be replaced."""
+    monkeypatch.chdir(tmp_path)
+    plan = planned(3, rounds=2, sweep={"id": "mine"})
+    first, second = plan.cells
+    assert first.known == "none"
+    write_record(first.folder, record(cell=first.key))
+    place = f"sweep.directory='{tmp_path}'"
+    assert plan.job_overrides(first, "host/1/2", "j") == [
+        "features=3", "round=1", "sweep.id='mine'", f"sweep.cell='{first.key}'", "sweep.known='none'", place,
+        "sweep.owner='host/1/2'", "sweep.journal='j'",
+    ]  # fmt: skip
+    assert plan.job_overrides(second, "", "")[1] == "round=2"
+
+
+@pytest.mark.parametrize(
+    ("taken", "order"),
+    [
+        ([(1, "a", 1), (1, "a", 1), (1, "a", 2)], [0, 2, 1]),  # the problems of a graph take turns
+        ([(1, "a", 1), (1, "b", 1), (1, "a", 1)], [0, 2, 1]),  # graphs follow each other
+        ([(1, "a", 1), (2, "a", 1), (1, "a", 1)], [0, 2, 1]),  # and so do rounds
+        ([(2, "a", 1), (1, "a", 1), (2, "a", 2)], [0, 2, 1]),
+    ],
+)
+def test_jobs_at_once_take_turns(taken, order):
+    """A cell is given by its round, its graph and its features."""
+    cells = [
+        SimpleNamespace(cell=SimpleNamespace(round=turn, graph=graph, graph_parameters={}, algorithm="a", parameters={},
+                                             features=features))
+        for turn, graph, features in taken
+    ]  # fmt: skip
+    places = {id(cell): number for number, cell in enumerate(cells)}
+    assert [places[id(one)] for one in plans.in_turns(cells)] == order

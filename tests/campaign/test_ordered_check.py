@@ -381,6 +381,12 @@ def test_an_interval_is_that_of_one_more_run():
     assert interval([2.0, 2.0], 0.1)[1:] == pytest.approx((1.8, 2.2))
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_slack_of_an_interval_is_a_share_of_the_magnitude(sign):
+    mean, low, high = interval([sign * 4.0] * 3, 0.25)
+    assert (mean, low, high) == (sign * 4.0, sign * 4.0 - 1.0, sign * 4.0 + 1.0)
+
+
 def test_an_algorithm_whose_metrics_fail_has_none_by_superstep():
     """The rating of the last answer reports the failure."""
 
