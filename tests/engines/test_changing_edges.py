@@ -178,6 +178,20 @@ def test_a_message_follows_its_destination_where_its_source_stays(strategy):
     check_every_superstep(engine, program, path, inputs, 1, ("x", "said"), 1e-6, supersteps=4)
 
 
+@pytest.mark.short_run(rows=1, always="gunrock")
+@pytest.mark.parametrize("strategy", ["push", "gunrock"])
+def test_edges_are_visited_for_what_moved_and_no_more(strategy):
+    """Three vertices of a chain move. Five edges lead into them from five sources, which have ten edges."""
+    program, graph, inputs = lone_speakers(1, length=60)
+    engine = prepared(*STRATEGIES[strategy], program, graph, 1)
+    engine.reset(inputs)
+    said, heard, echo = 10 + 5, 5, 5  # of the sources and of the vertices that move; those edges' reverse edges
+    steps = engine.run(6).supersteps
+    assert [step.edges for step in steps] == [3 * graph.num_edges] + [said + heard + echo] * 5
+    assert [step.active for step in steps] == [60, 3 + 5 + graph.num_edges] + [3 + 5 + 5] * 4
+    engine.close()
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_readers_of_a_reverse_edge_follow_it_where_its_source_stays(strategy):

@@ -265,6 +265,16 @@ def test_batches_and_single_threads_repeat_bit_for_bit():
         assert np.array_equal(*answers)
 
 
+@pytest.mark.parametrize(("order", "passes"), [("el", 1), ("nl", 1), ("hybrid", 1), ("owner", 2)])
+def test_passes_are_those_of_the_last_superstep(order, passes):
+    """A single thread finds every lock free. *owner* has a pass over hubs and one over the other edges."""
+    engine = engine_for(order, trace(ALGORITHM), ratings(), 3, threads=1)
+    for _ in range(2):
+        engine.reset(ALGORITHM.inputs(ratings(), 3))
+        engine.run(2)
+        assert f"passes of step: {passes} in the last superstep" in engine.explain()
+
+
 @pytest.mark.full
 def test_held_out_ratings_of_movielens_are_predicted():
     given = load_graph(data("ml-latest-small/ratings.csv"))

@@ -34,6 +34,14 @@ def test_batches_of_the_papers_example(order):
     assert found.sizes.tolist() == list(map(len, wanted))
 
 
+def test_columns_of_a_block_of_matchings_are_sorted_by_falling_degree():
+    """The columns 0, 1, 2 and 3 have 1, 2, 4 and 2 edges; equal ones stay in their order."""
+    graph = sides([(0, 0), (0, 1), (0, 2), (1, 2), (2, 1), (2, 2), (2, 3), (3, 2), (3, 3)], 4, 4)
+    found = of_batches(graph, batches_of(graph, LonestarSchedule(order="sgm", nodes=2)))
+    columns = [sorted(graph.csr.neighbours[edges] - 4) for edges in found]
+    assert columns == [[1, 2], [1, 2], [2], [2], [0, 3], [3]]
+
+
 @given(st.data())
 def test_stamps_of_any_order_give_an_order_with_these_stamps(data):
     pairs = data.draw(st.lists(st.tuples(st.integers(0, 3), st.integers(4, 7)), max_size=14))

@@ -29,6 +29,7 @@ class FakeEngine(Engine):
 
     seconds: dict = {}  # noqa: RUF012
     failing: tuple = ()
+    reason = "{} is too large"
     calls: list = []  # noqa: RUF012
     clock = 0.0
 
@@ -42,7 +43,7 @@ class FakeEngine(Engine):
     def prepare(self, program, graph, features, device, phases):
         self.calls.append(("prepare", self.order))
         if self.order in self.failing:
-            raise MemoryError(f"{self.order} is too large")
+            raise MemoryError(*filter(None, [self.reason.format(self.order)]))
 
     def reset(self, inputs, state=None):
         self.calls.append(("reset", self.order))
@@ -142,6 +143,14 @@ def test_an_order_that_cannot_be_prepared_is_left_out(made):
     made.failing, made.seconds = ("el", "grid", "nl"), {}
     with pytest.raises(MemoryError, match="nl is too large"):
         prepared(replace(TUNED, seed=2))
+
+
+def test_a_failure_without_a_text_has_the_name_of_its_type(made, monkeypatch):
+    monkeypatch.setattr(made, "reason", "")
+    made.failing = ("el",)
+    engine = prepared()
+    engine.reset(None)
+    assert "order el failed: MemoryError\n" in engine.explain()
 
 
 def test_the_memory_is_that_of_the_largest_order(made):
