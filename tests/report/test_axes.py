@@ -202,6 +202,19 @@ def test_a_layout_over_graphs_has_dots_side_by_side():
     assert {entry.get_linestyle() for entry in entries} == {"None"}
 
 
+def test_lost_cells_of_columns_are_marked_below_one_another():
+    cells = [
+        of_layout(engine, None, "flood", "ring", None, k, "out_of_memory")
+        for engine, k in (("onyx", 1), ("onyx", 8), ("other", 8))
+    ]
+    columns = {"A": {"engine": "onyx"}, "B": {"engine": "other"}}
+    layout = Layout.from_plain({"title": "T", "kind": "lines", "columns": columns})
+    [axes] = _lines(layout, rows_of(layout, cells)).axes
+    assert [(text.get_text(), *text.xy) for text in axes.texts] == [
+        ("X", 1, 0.97), ("X", 8, 0.97), ("X", 8, pytest.approx(0.89)),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(("count", "across", "down"), [(0, 1, 1), (1, 1, 1), (3, 3, 1), (4, 3, 2), (7, 3, 3)])
 def test_panels_are_at_most_three_side_by_side(count, across, down):
     layout = Layout.from_plain({**TIMES, "kind": "dots"})

@@ -33,6 +33,7 @@ def test_a_rate_is_that_of_the_useful_bytes_over_the_rate_of_copies():
     ("changes", "reason"),
     [
         ({"link": None}, "the rate of the link is not recorded"),
+        ({"link": {**LINK, "copy": None}}, "the rate of the link is not recorded"),
         ({"transfers": None}, "bytes are not counted"),
     ],
 )

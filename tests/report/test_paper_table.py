@@ -155,3 +155,10 @@ def test_an_invalid_table_is_refused(tmp_path, old, new, message):
 def test_a_sweep_without_a_layout_is_refused(tmp_path, figures):
     with pytest.raises(PaperTableError, match="has no layout"):
         render_paper_table(table(tmp_path), figures(cell("slow", "road_usa", (0.01, 0.0099, 0.0101)), layout=None))
+
+
+def test_times_with_another_number_of_features_are_not_shown(tmp_path, figures):
+    other = cell("slow", "road_usa", (0.07, 0.069, 0.071))
+    other = {**other, "cell": "other", "features": 8, "config": {**other["config"], "features": 8}}
+    folder = figures(cell("slow", "road_usa", (0.04, 0.039, 0.041)), other)
+    assert rows(render_paper_table(table(tmp_path), folder))[2][3] == "40 ms"

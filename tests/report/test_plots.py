@@ -118,6 +118,27 @@ def test_a_series_that_lies_on_another_over_a_part_of_its_length_is_layered_but_
     assert layers([one, apart]) == [0, 0]
 
 
+def test_a_short_series_beside_a_long_one_is_layered_in_either_order():
+    """All points of the short one are near the long one, and a tenth of the long one's near the short one."""
+    long, short = [(x / 100, 0.5) for x in range(101)], [(0.1, 0.5), (0.2, 0.5)]
+    assert layers([long, short]) == layers([short, long]) == [1, 0]
+    assert likeness(["long", "short"], [long, short], [long, short]) == ""
+
+
+def test_axes_of_curves_hold_all_values_and_no_more():
+    lines = {"a": [(3.0, 20.0, 10.0, 30.0), (9.0, 25.0, 25.0, 25.0)], "b": [(5.0, 50.0, 40.0, 110.0)]}
+    plot = curves("of two", ("superstep", "count"), ("rmse", "number"), lines, {"a": 0, "b": 1})
+    assert (plot.x.low, plot.x.high, plot.y.low, plot.y.high) == (3.0, 9.0, 5.0, 115.0)
+    alone = curves("of one", ("superstep", "count"), ("rmse", "number"), {"a": [(3.0, 4.0, 4.0, 4.0)]}, {"a": 0})
+    assert (alone.x.low, alone.x.high, alone.y.low, alone.y.high) == (3.0, 4.0, pytest.approx(3.8), pytest.approx(4.2))
+
+
+@pytest.mark.parametrize(("points", "marked"), [(12, 12), (13, 7), (60, 6)])
+def test_short_series_have_a_marker_at_every_point(points, marked):
+    plot = curves("one", ("x", "count"), ("y", "number"), {"a": [(n, n, n, n) for n in range(points)]}, {"a": 0})
+    assert len(plot.series[0].marked) == marked
+
+
 def test_no_two_of_28_series_differ_in_colour_only():
     looks = [look(style) for style in range(28)]
     assert len({(one.dashes, one.marker) for one in looks}) == 28

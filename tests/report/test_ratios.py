@@ -202,3 +202,10 @@ def test_a_share_of_the_cells_is_rounded_up_to_whole_cells_and_no_further(cells,
                          cell("slow", 4.0 if number < faster else 1.0, graph=f"g{number}"))
         ]  # fmt: skip
         assert verdicts(records, {**FASTER, "share": share}) == [(holds, f"{faster} of {cells}")]
+
+
+def test_a_mean_needs_a_verdict_of_every_ratio():
+    disturbed = cell("slow", 4.0, graph="b", marks=["busy"])
+    records = [cell("fast", 1.0), cell("slow", 4.0), cell("fast", 1.0, graph="b"), disturbed]
+    [found] = measured(layout({**FASTER, "mean": True}), records)
+    assert (found.verdict, found.text) == ("cannot tell", "4x, no verdict")

@@ -12,7 +12,7 @@ from harness.report import progress
 from harness.report.failures import failures
 from harness.report.layout import Layout
 from harness.report.page.environment import environment, machine
-from harness.report.progress import Progress, in_flight, say_begin, say_more_rounds, time_left
+from harness.report.progress import Progress, in_flight, outcome_text, say_begin, say_more_rounds, time_left
 from harness.report.summary import DryRunCell, mark_notes, show_dry_run, show_layout, show_page
 from tests.records.samples import record
 
@@ -66,11 +66,26 @@ def test_lines_of_progress_without_a_terminal(capsys, monkeypatch):
     ]
 
 
+def test_a_cell_that_failed_early_has_the_features_of_its_configuration(capsys):
+    lost = record("fast", None, outcome="crashed", features=None)
+    with Progress(1) as shown:
+        shown.ended("a", {**lost, "config": {**lost["config"], "features": 16}}, 10.0)
+    assert capsys.readouterr().out.splitlines() == ["[1/1] ring · flood · k=16 · fast  crashed"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "style"), [("ok", "green"), ("unsupported", "yellow"), ("wrong", "bold red"), ("crashed", "bold red")]
+)
+def test_outcomes_have_colours(outcome, style):
+    assert (outcome_text(outcome).plain, outcome_text(outcome).style) == (outcome, style)
+
+
 def test_a_terminal_shows_the_running_cells(monkeypatch):
     seen = []
     console = Console(file=io.StringIO(), force_terminal=True, width=200)
     monkeypatch.setattr(progress, "console", lambda: console)
     with Progress(2) as shown:
+        assert shown._status._live.is_started
         monkeypatch.setattr(shown._status, "update", lambda text: seen.append(text.plain))
         shown.begun("a", LABELS, 1, 1)
         shown.begun("b", {**LABELS, "engine": "slow"}, 1, 1)
