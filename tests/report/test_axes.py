@@ -43,7 +43,7 @@ def test_times_over_features_have_their_intervals():
     assert list(drawn) == ["slow", "fast"]
     line, _, (spread,) = drawn["slow"]
     assert (line.get_xdata().tolist(), line.get_ydata().tolist()) == ([1, 8], [4.0, 32.0])
-    assert line.get_color() == style(0)[0]
+    assert (line.get_color(), line.get_marker()) == style(0)
     ends = [[end[1] for end in segment] for segment in spread.get_segments()]
     assert ends == [pytest.approx([3.8, 4.2]), pytest.approx([32.0, 32.0])], "no interval of three samples"
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "8"]
@@ -167,6 +167,9 @@ def test_a_layout_over_features_has_times_transactions_and_lost_cells():
         "FA": [(8, pytest.approx(4.0))],
         "Other": [],
     }
+    (_, _, (spread,)) = axes.containers[1]
+    assert [[end[1] for end in part] for part in spread.get_segments()] == [pytest.approx([3.8, 4.2])]
+    assert [bars.lines[0].get_marker() for bars in axes.containers] == [style(place)[1] for place in range(3)]
     assert [(text.get_text(), text.xy[0]) for text in axes.texts] == [("X", 8)]
     assert right.get_ylabel() == "atomic transactions (dashed)"
     [dashed] = right.lines

@@ -11,6 +11,7 @@ from harness.report.series import comparisons, edges_per_second, engine_label, s
 from harness.report.summary import show_sweep
 from harness.report.table import comparison_table
 from harness.report.units import count, quality, seconds, seconds_range
+from harness.report.warm import HEADINGS, NOTE
 from tests.records.samples import accurate_record, record, solved, warm_record
 from tests.report.sweeps import cell
 
@@ -313,7 +314,11 @@ def test_a_run_that_was_stopped_says_so(capsys, tmp_path):
 def test_warm_runs_have_a_separate_table(capsys, tmp_path):
     wrong = warm_record("wrong", outcome="wrong")
     show_sweep([warm_record(), record("cold"), wrong], 3, None, tmp_path)
-    text = capsys.readouterr().out.partition("Warm / cold")[2]
+    whole = capsys.readouterr().out
+    assert NOTE[:60] in " ".join(whole.split())
+    text = whole.partition("Warm / cold")[2]
+    headings = [part.strip() for part in next(line for line in text.splitlines() if "┃" in line).split("┃")[1:-1]]
+    assert headings[0] == HEADINGS[0]
     for expected in ("warm, 7 vertices reset", "500 ms", "4 s", "8x", "2 / 3", "150 / 29.1 k", "31"):
         assert expected in row(text, "fast")
     assert "│ cold " not in text

@@ -13,6 +13,7 @@ from harness.report.__main__ import main
 from harness.report.console import as_text
 from harness.report.layout import Layout, LayoutError, layout_table, legend, named, rows_of
 from harness.report.layout_figure import _dots, write_layout_figure
+from harness.report.layout_tables import table_of
 from harness.report.memory import memory_legend, memory_table
 from tests.records.samples import record, solved
 
@@ -60,6 +61,14 @@ def test_the_first_column_has_times_and_the_others_speed_ups():
         ["ring (y=2)", "300 ms", "unsupported", "-"],
         ["drain (x=1)", "RU", "100 ms", "~", "X"],
     ]
+
+
+@pytest.mark.parametrize("kind", ["table", "rates", "requests", "use", "machines"])
+def test_numbers_are_aligned_to_the_right(kind):
+    table = table_of(Layout.from_plain({**SPEED_UPS, "kind": kind}), records())
+    names = {"", "graph", "k", "access", "engine"}
+    assert {column.justify for column in table.columns if column.header not in names} <= {"right"}
+    assert {column.justify for column in table.columns if column.header in names} == {"left"}
 
 
 def test_all_columns_have_times_where_none_is_first():

@@ -83,6 +83,22 @@ def test_a_cache_saves_its_share_of_the_time():
                                                                  over="slow", at_most=1)[2]  # fmt: skip
 
 
+@pytest.mark.parametrize("order", [("slow", "other"), ("other", "slow")])
+def test_the_fastest_of_several_runs_is_compared(order):
+    steps, records = [[1, 25, "push"]], [cell("slow", 3.0), cell("other", 2.0)]
+    run = cell("fast", 4.0, transfers=moved(150), link=LINK, supersteps=steps, schedule={"cache_mb": 0.04})
+    assert found([run, *records], what="overlap", over=list(order), at_most=3)[0] == [pytest.approx(2.0)]
+    of_cache = {**run, "transfers": moved(0, visited=100)}
+    wanted = [pytest.approx(4.0 / 2.0 / 0.55)]
+    assert found([of_cache, *records], what="cached", over=list(order), at_most=3)[0] == wanted
+
+
+def test_a_cache_of_more_than_all_edges_leaves_the_slack():
+    steps = [[1, 25, "push"]]
+    run = cell("fast", 1.0, transfers=moved(0, visited=100), schedule={"cache_mb": 10}, supersteps=steps)
+    assert found([run, cell("slow", 2.0)], what="cached", over="slow", at_most=1)[0] == [pytest.approx(0.5 / 0.05)]
+
+
 def test_claims_are_about_devices_and_numbers_of_features():
     records = [cell("fast", 1.0), cell("slow", 4.0)]
     [gpu, wide, one] = measured(

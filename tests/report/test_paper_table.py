@@ -7,7 +7,7 @@ import pytest
 from harness.records.outcome import Outcome
 from harness.records.published import PublishedSweep, write_published
 from harness.report.paper_table import PaperTableError, read_paper_table, render_paper_table
-from tests.records.samples import record, solved
+from tests.records.samples import accurate_record, record, solved
 
 pytest.importorskip("duckdb", reason="published records need the extra 'query'")
 
@@ -100,6 +100,19 @@ def test_times_are_shown_with_their_factor_over_the_first_column(tmp_path, figur
     )
     assert "factors: time over that of Slow" in text
     assert rows(text)[2] == ["FL", "RU", "100.5 ms", "10 ms", "402.0 ms, 4x", "40 ms, 4x"]
+
+
+def test_factors_are_those_of_whole_runs(tmp_path, figures):
+    """Times to equal accuracy would give a factor of 30."""
+    to_accuracy = [
+        accurate_record(name, (1.0, 0.9, 1.1), 1, [seconds] * 7)["accuracy"]
+        for name, seconds in (("s", 0.03), ("f", 0.001))
+    ]
+    folder = figures(
+        cell("slow", "road_usa", (0.04, 0.039, 0.041), accuracy=to_accuracy[0]),
+        cell("fast", "road_usa", (0.01, 0.0099, 0.0101), accuracy=to_accuracy[1]),
+    )
+    assert rows(render_paper_table(table(tmp_path), folder))[2][-1] == "4x"
 
 
 def test_doubtful_factors_are_marked(tmp_path, figures):

@@ -8,7 +8,8 @@ from harness.records import RecordError, write_json, write_record
 from harness.records.published import read_published
 from harness.report.__main__ import main
 from harness.report.publication import named_sweeps, rendered
-from tests.records.samples import record
+from harness.report.warm import HEADINGS, NOTE
+from tests.records.samples import record, warm_record
 
 pytest.importorskip("duckdb", reason="published records need the extra 'query'")
 
@@ -97,6 +98,19 @@ def test_a_sweep_without_preset_and_layout_shows_its_whole_command_and_the_compa
     assert "| command | `onyx-harness features=8 engine=fast,slow` |" in page
     assert "speed-up over fast |" in page
     assert "| ring<br>1,000 vertices<br>20 k edges | flood | 8 | fast on cuda | ok | 1 ms |" in page
+
+
+def test_a_sweep_of_warm_runs_shows_their_table(sweep):
+    made = cell("fast", "ring", 0.001)
+    warm = warm_record()
+    write_record(sweep / "results" / "demo" / "a", {**made, **{name: warm[name] for name in ("warm", "solve")}})
+    description = sweep / "results" / "demo" / "sweep.json"
+    cells = [{"cell": name, "overrides": ["features=8", f"engine={engine}"]} for name, engine in CELLS.items()]
+    write_json(description, {"sweep": "demo", "baseline": None, "layout": None, "cells": cells})
+    assert main(["publish", str(sweep / "results"), "--docs", str(sweep / "docs")]) == 0
+    page = (sweep / "docs" / "page.md").read_text()
+    assert f"| {' | '.join(HEADINGS[:3])} |" in page
+    assert NOTE[:40] in page
 
 
 def test_records_are_published_unchanged(sweep):

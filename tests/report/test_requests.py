@@ -78,5 +78,6 @@ def test_rates_are_bytes_over_the_median_time(tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra 'figures'")
     [axes] = _rates(RATES, rows_of(RATES, records)).axes
     assert [[bar.get_height() for bar in bars] for bars in axes.containers] == [[4.0], [0.0]]
+    assert [text.get_text() for text in axes.texts] == ["4", ""]
     paths = write_layout_figure(tmp_path / "layout", RATES, records)
     assert [path.name for path in paths] == ["layout.svg", "layout.png"]

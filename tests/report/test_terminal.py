@@ -96,6 +96,7 @@ def test_a_terminal_shows_the_running_cells(monkeypatch):
         shown.waiting("a", 0.0, "")
         shown.ended("b", record("slow"), 10.0)
         shown.ended("a", record(), 12.0)
+    assert not shown._status._live.is_started
     first, second = "ring · flood · k=1 · fast", "ring · flood · k=1 · slow"
     waits = f"{first} waits for its device behind process 7 for 12 s"
     other = f"{second} waits for its device behind another cell for 30 s"
@@ -168,7 +169,10 @@ def test_a_page_names_its_index(tmp_path, capsys):
     show_page([record()], 1, None, tmp_path / "mine")
     shown = " ".join(capsys.readouterr().out.split())
     assert shown == f"page: {tmp_path / 'mine' / 'report.html'} (all sweeps: {tmp_path / 'index.html'})"
-    assert (tmp_path / "mine" / "report.html").exists()
+    assert "Table of a preset" not in (tmp_path / "mine" / "report.html").read_text()
+    layout = Layout.from_plain({"title": "Table of a preset", "columns": COLUMNS})
+    show_page([of_layout()], 1, None, tmp_path / "mine", layout)
+    assert "Table of a preset" in (tmp_path / "mine" / "report.html").read_text()
 
 
 def test_marks_are_counted_among_the_correct_times():

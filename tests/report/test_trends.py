@@ -91,10 +91,10 @@ def test_the_largest_change_comes_first_be_it_slower_or_faster():
 
 
 def test_too_few_samples_are_no_step():
-    few = [at(COMMITS[0], 1, 1.0), at(COMMITS[1], 2, 5.0)]
-    for one in few:
-        one["solve"]["confidence"] = 0.75
-    assert steps(trends(few)) == []
+    for before, after in ((1.0, 5.0), (0.05, 0.01)):
+        few = [at(COMMITS[0], 1, before), at(COMMITS[1], 2, after)]
+        few[1]["solve"]["confidence"] = 0.75
+        assert steps(trends(few)) == []
 
 
 def test_the_page_has_a_chart_for_every_problem_and_fits(history, tmp_path, opened, capsys):

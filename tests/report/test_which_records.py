@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.records import Mark
-from harness.records.statistics import Interval, rounds_interval, trend
+from harness.records.statistics import CONFIDENCE, Interval, rounds_interval, trend
 from harness.report.comparison import (
     Ratio,
     accuracy_note,
@@ -23,6 +23,7 @@ from harness.report.comparison import (
     obstacle,
     ratio,
     ratio_of,
+    sufficient,
 )
 from harness.report.series import comparisons, standings
 from tests.records.samples import accurate_record, record, solved
@@ -44,11 +45,20 @@ def test_independent_samples_have_the_widest_ratio():
     assert ratio_of(solved([0.0, *[1.0] * 5]), solved([1.0] * 7)) is None
 
 
+@pytest.mark.parametrize(("confidence", "enough"), [(CONFIDENCE, True), (0.999 * CONFIDENCE, False)])
+def test_the_least_confidence_suffices(confidence, enough):
+    one = {**solved([1.0] * 7), "confidence": confidence}
+    assert sufficient(one) is enough
+    assert ratio_of(one, solved([2.0] * 7)).sufficient is enough
+
+
 def test_rounds_are_compared_pair_by_pair():
     mine, theirs = rounds(1.0, 2.0, 1.0, 2.0, 1.0, 2.0), rounds(2.0, 4.4, 2.0, 4.0, 2.2, 4.0)
     found = ratio_of(mine, theirs)
     assert (found.value, found.low, found.high) == pytest.approx((2.0, 2.0, 2.2))
     assert (found.confidence, found.sufficient) == (0.96875, True)
+    spread = ratio_of(rounds(*[1.0] * 6), rounds(2.0, 3.0, 3.5, 4.0, 4.5, 6.0))
+    assert (spread.value, spread.low, spread.high) == (3.75, 2.0, 6.0)
     unpaired = ratio_of(mine, {**theirs, "rounds": theirs["rounds"][:5]})
     assert unpaired.low == 1.0
     five = ratio_of({**mine, "rounds": mine["rounds"][:5]}, {**theirs, "rounds": theirs["rounds"][:5]})
