@@ -286,6 +286,11 @@ def test_memory_transactions_stand_over_those_of_the_first_column():
     assert "FL, star (y=2), NFA: no model: of sums alone" in legend
 
 
+def test_runs_without_a_count_in_the_first_column_have_no_row():
+    rows = [of_memory(False, "ring", None), of_memory(True, "ring", counted(0.8, 0.0))]
+    assert memory_table(Layout.from_plain(MEMORY), rows).row_count == 0
+
+
 def test_memory_transactions_are_drawn(tmp_path):
     svg, png = write_layout_figure(tmp_path / "layout", Layout.from_plain(MEMORY), TRANSACTIONS)
     text = "".join(ET.parse(svg).getroot().itertext())

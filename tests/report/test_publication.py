@@ -61,6 +61,7 @@ def test_one_command_publishes_a_sweep_and_renders_its_page(sweep, capsys):
     for line in (
         r"**Fast \| slow**",
         "| | graph | Fast | Slow |",
+        "| --- | --- | ---: | ---: |",
         "| flood | ring | 1 ms | 4 ms |",  # no fastest: a time is disturbed
         "| | line | - | unsupported |",
         r"- unsupported: stage 'x\|y' has no form (flood by slow; 1 cell)",

@@ -6,7 +6,7 @@ import pytest
 
 from harness.records import write_record
 from harness.report.__main__ import main
-from harness.report.page.trend_page import write_trends
+from harness.report.page.trend_page import _panels, write_trends
 from harness.report.trends import steps, trends
 from tests.records.samples import record
 from tests.report.conftest import LAPTOP, PHONE
@@ -81,6 +81,22 @@ def test_only_right_answers_of_one_problem_on_one_machine_have_a_trend(other):
     assert trends([first, made(COMMITS[1], 2, **other)]) == []
     [limited] = trends([made(commit, 1, limit=5) for commit in COMMITS])
     assert limited.problem == "ring · flood, at most 5 supersteps · k = 8"
+
+
+def test_commits_stand_in_the_order_of_their_first_measurement():
+    """The names fall and a commit was measured again; another machine has other commits."""
+    records = [
+        at("c3", 1, 1.0), at("b2", 2, 2.0), at("a1", 3, 3.0), at("c3", 4, 1.5),
+        at("a1", 5, 4.0, "slow"), at("b2", 6, 4.0, "slow"),
+        at("a1", 1, 1.0, host="beta"), at("d4", 2, 1.0, host="beta"),
+    ]  # fmt: skip
+    (_, own), (title, other) = _panels(trends(records), ["fast", "slow"])
+    assert own.plot.x.names == ("c3", "b2", "a1")
+    assert [[point[:2] for point in one.points] for one in own.plot.series] == [
+        [(0.0, 1.5), (1.0, 2.0), (2.0, 3.0)], [(2.0, 4.0), (1.0, 4.0)],
+    ]  # fmt: skip
+    assert title.endswith("beta, a processor")
+    assert other.plot.x.names == ("a1", "d4")
 
 
 def test_the_largest_change_comes_first_be_it_slower_or_faster():
