@@ -83,6 +83,10 @@ def test_our_times_and_speed_ups_are_beside_those_of_the_paper(tmp_path, figures
         cell("fast", "like_hollywood", None, outcome="out_of_memory"),
     )
     text = render_paper_table(table(tmp_path), folder)
+    assert [line for line in text.splitlines() if line.startswith("- ")] == [
+        "- -: not measured yet",
+        "- X: out of memory",
+    ]
     assert text.startswith("**Paper 2020, table 1, and the sweep `demo`, k = 4; factors: speed-up over Slow**")
     assert rows(text)[2:] == [
         ["FL", "RU", "100.5 ms", "40 ms", "2.0x", "4x"],

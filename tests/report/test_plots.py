@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from itertools import pairwise
 
@@ -14,8 +15,8 @@ from harness.report.page.charts import curves, over_features, over_samples, over
 from harness.report.page.drawing import AREA, drawing
 from harness.report.page.inlined import script
 from harness.report.page.overlaps import layers, likeness
-from harness.report.page.phases import LENGTH, over_phases
-from harness.report.page.plot import plain_plot
+from harness.report.page.phases import LENGTH, over_phases, phase_style, phase_title
+from harness.report.page.plot import Axis, plain_plot
 from harness.report.page.strokes import COLOURS, DASHES, MARKERS, look
 from harness.report.page.ticks import round_values
 from harness.report.series import Line, Panel
@@ -139,6 +140,35 @@ def test_short_series_have_a_marker_at_every_point(points, marked):
     assert len(plot.series[0].marked) == marked
 
 
+def test_markers_of_overlapping_series_do_not_coincide():
+    def marked(points):
+        line = [(n, 1.0, 1.0, 1.0) for n in range(points)]
+        plot = curves("three", ("x", "count"), ("y", "number"), dict.fromkeys("abc", line), {"a": 0, "b": 1, "c": 2})
+        return [(one.layer, one.marked) for one in plot.series]
+
+    assert marked(8) == [(2, (0, 3, 6)), (1, (1, 4, 7)), (0, (2, 5))]
+    assert marked(60) == [(layer, tuple(range(2 * place, 60, 10))) for place, layer in enumerate((2, 1, 0))]
+    assert marked(2) == [(2, (0,)), (1, (1,)), (0, (0,))]
+
+
+def test_values_of_a_plot_have_six_digits_and_no_superfluous_point():
+    points = [(1.0, 0.12345678, 0.1, 0.2), (2.0, 3.0, 3.0, 3.0), (1e15, 1e16, 1e16, 1e16)]
+    told = plain_plot(curves("one", ("x", "number"), ("y", "number"), {"a": points}, {"a": 0}))
+    [series] = told["series"]
+    assert json.dumps([series["y"], told["common"]]) == "[[0.123457, 3, 1e+16], [[1, 2, 1000000000000000.0]]]"
+    assert (series["low"][0], series["high"][0]) == (0.1, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "label", "whole"),
+    [("count", 12.0, "12", True), ("name", 1.0, "b", True), ("seconds", 0.0, "0 s", False),
+     ("percent", 0.255, "25.5 %", False), ("number", 1234.5, "1.23e+03", False)],
+)  # fmt: skip
+def test_labels_have_the_unit_of_their_axis(unit, value, label, whole):
+    axis = Axis("x", unit, 0.0, 1.0, names=("a", "b"))
+    assert (axis.label(value), axis.whole) == (label, whole)
+
+
 def test_no_two_of_28_series_differ_in_colour_only():
     looks = [look(style) for style in range(28)]
     assert len({(one.dashes, one.marker) for one in looks}) == 28
@@ -183,3 +213,10 @@ def test_phases_too_short_to_be_drawn_count():
     [drawn] = bar.segments
     assert drawn.x + drawn.width == pytest.approx(LENGTH, abs=1)
     assert len(bar.parts) == 1001
+
+
+def test_phases_of_engines_have_a_look_too():
+    assert [phase_style(name) for name in ("open", "compile", "solve", "warm_up", "my_own")] == [
+        "given0", "prepare2", "solve", "warm", "prepare4",
+    ]  # fmt: skip
+    assert phase_title("warm_up") == "warm up"

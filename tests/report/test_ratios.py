@@ -146,6 +146,7 @@ def test_a_claim_without_an_engine_is_listed_with_its_reason():
             "needs one of at_least and at_most",
         ),
         ({"claim": "x", "of": "fast", "over": "slow"}, "needs one of at_least and at_most"),
+        ({"claim": "x", "of": "fast", "over": "slow", "at_most": 0}, "a number above 0"),
         ({"claim": "x", "of": "fast", "over": "slow", "at_least": 1, "share": 2}, "share is at most 1"),
         ({"claim": "x", "of": "fast", "over": "slow", "at_least": 1, "what": "joy"}, f"one of {', '.join(WHAT)}"),
         ({"claim": "x", "of": "fast", "at_least": 1}, "speed is over another column"),
