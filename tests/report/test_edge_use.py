@@ -33,6 +33,7 @@ def test_the_table_has_a_row_for_every_superstep():
         for line in as_text(table_of(layout, runs())).splitlines()
         if line.startswith("│")
     ]
+    assert [column.header for column in table_of(layout, runs()).columns] == ["", "graph", "superstep", *DATA]
     assert lines == [
         ["FL", "ring (y=2)", "1", "60.0 %", "30.0 %", "10.0 %"],
         ["FL", "ring (y=2)", "2", "10.0 %", "0.0 %", "90.0 %"],
@@ -56,6 +57,8 @@ def test_the_figure_is_written(tmp_path):
 def test_the_figure_stacks_the_shares_of_each_run():
     layout = Layout.from_plain(LAYOUT)
     [axes] = _uses(layout, [run for run in edge_uses(layout, runs()) if run.data]).axes
+    assert (axes.get_title(), axes.get_xlabel(), axes.get_ylabel()) == ("FL, ring (y=2)", "superstep", "% of edges")
+    assert axes.get_ylim() == (0, 100)
     bars = [(round(bar.get_x() + 0.4), bar.get_y(), bar.get_height()) for bar in axes.patches]
     wanted = [(1, 0, 60), (2, 0, 10), (1, 60, 30), (2, 10, 0), (1, 90, 10), (2, 10, 90)]
     assert [pytest.approx(bar) for bar in wanted] == bars

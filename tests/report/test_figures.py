@@ -98,6 +98,19 @@ def test_records_come_in_the_order_of_their_sweep(results):
     assert read_results(results / "0123456789ab") == found
 
 
+@pytest.mark.parametrize("other", ["Second", "First"])
+def test_sweeps_of_one_layout_and_one_baseline_keep_them(tmp_path, other):
+    for name, title in (("one", "First"), ("two", "Second"), ("three", other)):
+        layout = {"title": "First" if other == "First" else title, "columns": {"A": {"engine": "fast"}}}
+        description = {"sweep": name, "baseline": layout["title"], "layout": layout, "cells": [{"cell": name}]}
+        write_json(tmp_path / name / "sweep.json", description)
+        write_record(tmp_path / name / name, record())
+    found = read_results(tmp_path)
+    same = other == "First"
+    assert (found.baseline, found.layout and found.layout.title) == (("First", "First") if same else (None, None))
+    assert found.cells == 3
+
+
 def test_records_without_a_sweep_are_read_too(tmp_path):
     write_record(tmp_path / "x", record("late", started="2026-02-01T00:00:00+00:00"))
     write_record(tmp_path / "y", record("early", started="2026-01-01T00:00:00+00:00"))

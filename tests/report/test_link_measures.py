@@ -93,6 +93,17 @@ def test_the_fastest_of_several_runs_is_compared(order):
     assert found([of_cache, *records], what="cached", over=list(order), at_most=3)[0] == wanted
 
 
+@pytest.mark.parametrize("what", ["overlap", "cached"])
+@pytest.mark.parametrize("disturbed", ["fast", "slow"])
+def test_times_beside_other_work_allow_no_verdict(what, disturbed):
+    transfers, steps = moved(150, visited=100), [[1, 25, "push"]]
+    given = {"transfers": transfers, "link": LINK, "supersteps": steps, "schedule": {"cache_mb": 0.04}}
+    records = [cell("fast", 1.0, **given), cell("slow", 2.0)]
+    assert found(records, what=what, over="slow", at_most=3)[1] == "yes"
+    marked = [{**one, "marks": ["busy"]} if one["labels"]["engine"] == disturbed else one for one in records]
+    assert found(marked, what=what, over="slow", at_most=3)[1] == "cannot tell"
+
+
 def test_a_cache_of_more_than_all_edges_leaves_the_slack():
     steps = [[1, 25, "push"]]
     run = cell("fast", 1.0, transfers=moved(0, visited=100), schedule={"cache_mb": 10}, supersteps=steps)

@@ -35,6 +35,8 @@ def test_each_machine_is_compared_with_the_first(tmp_path):
         cell("slow", "managed", 3.0), cell("slow", None, 1.9), cell("fast", "managed", 2.0), cell("fast", None, 1.0),
     ]  # fmt: skip
     assert machine_names(records) == ["A100 (1)", "A100 (2)"]
+    headings = [column.header for column in table_of(LAYOUT, records).columns]
+    assert headings == ["", "graph", "k", "engine", "A100 (1)", "A100 (2)"]
     assert rows(records) == [
         ["bfs", "ring", "1", "UVM", "3 s", "2 s, 1.5x"], ["bfs", "ring", "1", "EMOGI", "1.9 s", "1 s, 1.9x"],
     ]  # fmt: skip

@@ -34,6 +34,8 @@ RECORDS = [cell("naive", {"32": 400}), cell("merged", {"32": 25, "64": 0, "96": 
 def test_the_table_has_the_shares_and_the_number_over_the_first_column():
     lines = [line.split("│")[1:] for line in as_text(table_of(LAYOUT, RECORDS)).splitlines() if line.startswith("│")]
     shown = [[part.strip() for part in line if part.strip()] for line in lines]
+    headings = [column.header for column in table_of(LAYOUT, RECORDS).columns]
+    assert headings == ["", "graph", "access", "32 B", "64 B", "96 B", "128 B", "requests", "over naive"]
     assert shown == [
         ["bfs", "ring", "naive", "100.0 %", "0.0 %", "0.0 %", "0.0 %", "400", "-"],
         ["bfs", "ring", "merged", "25.0 %", "0.0 %", "25.0 %", "50.0 %", "100", "0.25x"],
@@ -50,6 +52,7 @@ def test_cells_without_requests_are_named():
 def test_the_figure_stacks_the_shares(tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra 'figures'")
     [axes] = _requests(LAYOUT, list(counted(LAYOUT, RECORDS))).axes
+    assert (axes.get_title(), axes.get_ylabel(), axes.get_ylim()) == ("bfs", "share of the requests in %", (0, 100))
     merged = [bars[1] for bars in axes.containers]
     assert [(bar.get_y(), bar.get_height()) for bar in merged] == [(0, 25), (25, 0), (25, 25), (50, 50)]
     paths = write_layout_figure(tmp_path / "layout", LAYOUT, RECORDS)
@@ -68,6 +71,7 @@ def test_rates_are_bytes_over_the_median_time(tmp_path):
     records = [fast, cell("merged", None, outcome="unsupported", reason="no GPU", solve=None)]
     [line] = [line.split("│")[1:] for line in as_text(table_of(RATES, records)).splitlines() if line.startswith("│")]
     assert [part.strip() for part in line if part.strip()] == ["bfs", "ring", "4", "unsupported"]
+    assert [column.header for column in table_of(RATES, records).columns] == ["", "graph", *COLUMNS]
     assert "not counted" in as_text(table_of(RATES, [fast, cell("merged", None)]))
     assert not any("the link" in note for note in notes_of(RATES, records))
     link = {"copy": 5e10, "in_place": {"128": 4e10, "32": 1.5e10}, "read": None, "run_bytes": None}
