@@ -12,7 +12,7 @@ from engines.onyx import cpu_probe, cuda_engine
 from engines.onyx.cpu_engine import OnyxCpuEngine
 from engines.onyx.cuda_engine import OnyxCudaEngine
 from engines.onyx.cuda_probe import DEGREE, KERNELS, SOURCE, cuda_figures, sizes
-from engines.onyx.direction_choice import UNMEASURED
+from engines.onyx.direction_choice import UNMEASURED, DirectionChoice
 from engines.onyx.direction_costs import FIGURES, FLOAT, LONG, NAMES, SHORT, WORKS, Costs
 from engines.onyx.policy import DEFAULT
 from engines.onyx.resolve import resolve
@@ -21,6 +21,7 @@ from harness.contract import Device, EngineFailure, No, Phases, Yes
 from harness.device.compilation import compiled
 from harness.facts import DeviceFacts, GraphFacts
 from harness.lowering.setting import LoweredProgram
+from harness.supersteps import Choice, Superstep
 from tests.engines.problems import problem, program
 from tests.engines.test_change_driven import GRAPHS
 
@@ -125,6 +126,51 @@ def measured(monkeypatch, tmp_path):
     calls = []
     monkeypatch.setattr(cpu_probe, "cpu_figures", lambda cache: calls.append(cache) or made(4.0))
     return calls
+
+
+@pytest.mark.parametrize(
+    ("direction", "sent", "turn", "sides", "rebuild", "reason"),
+    [
+        ("push", 900, 0, 1, 1, "few"), ("pull", 1001, 0, 1, 0, "start"), ("pull", 1000, 0, 1, 0, "many"),
+        ("pull", 1001, 1, 1, 0, "many"), ("pull", 300, 4, 1, 4, "many"), ("pull", 299, 4, 1, 4, "rebuild"),
+        ("pull", 299, 5, 1, 4, "confirm"), ("pull", 299, 4, 1, 0, "confirm"), ("pull", 150, 3, 2, 0, "many"),
+        ("pull", 149, 3, 2, 0, "confirm"), ("pull", 0, 0, 1, 2, "rebuild"),
+    ],
+)  # fmt: skip
+def test_a_superstep_of_a_gpu_notes_why_it_pushed_or_pulled(direction, sent, turn, sides, rebuild, reason):
+    choice = DirectionChoice(0.3, "fitted", 1000, None)
+    found = choice.noted(Superstep(9, 1000, direction), sent, turn, sides, rebuild)
+    assert (found.edges, found.reason) == (min(sent, 1000), reason)
+    assert found.made(found.edges, found.reason) == Choice(min(sent, 1000), reason, 0.3, "fitted")
+
+
+def test_a_choice_has_the_estimates_of_its_superstep():
+    costs = Costs.of(lowered("bfs"), 1, GRAPH, made(4.0, launch=0.5))
+    choice = DirectionChoice(0.25, "estimated", GRAPH.num_edges, costs)
+    half = choice.made(GRAPH.num_edges // 2, "many")
+    assert half == Choice(GRAPH.num_edges // 2, "many", 0.25, "estimated", costs.push(0.5), costs.pull)
+    assert choice.made(2 * GRAPH.num_edges, "start").push_s == costs.push(1.0)
+    assert DirectionChoice(0.25, "given", 0, costs).made(0, "few").push_s == costs.push(0.0)
+    first, second = choice.lines
+    assert first.endswith("sources with at least 0.25 of the edges have moved (estimated); otherwise pushes")
+    times = ", ".join(f"{1e3 * costs.push(share):.3g}" for share in (0.1, 0.5, 1.0))
+    assert f"to take {times} ms, a pull {1e3 * costs.pull:.3g} ms; the direction changes at {costs.turn:.2g}" in second
+    assert DirectionChoice(0.3, "fitted", 1000, None).lines[1:] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "by"),
+    [({}, "fitted"), ({"dense_share": 0.7}, "given"), ({"share_by": "estimated"}, "estimated")],
+)
+def test_the_choice_tells_how_its_share_was_found(options, by):
+    given = OnyxSchedule(direction="adaptive", **options)
+    device = DeviceFacts("cuda", figures=tuple(made(4.0).items()))
+    resolved = resolve(given, lowered("bfs"), 1, GRAPH, device)
+    found = DirectionChoice.of(given, resolved, lowered("bfs"), 1, GRAPH, device)
+    assert (found.by, found.share, found.edges) == (by, resolved.dense_share, GRAPH.num_edges)
+    assert found.costs == Costs.of(lowered("bfs"), 1, GRAPH, made(4.0))
+    pull = OnyxSchedule(direction="pull")
+    assert DirectionChoice.of(pull, pull, lowered("bfs"), 1, GRAPH, device) is None
 
 
 def test_a_cpu_is_measured_once_and_only_for_an_estimate(measured):

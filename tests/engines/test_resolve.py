@@ -287,6 +287,10 @@ def test_lane_groups_share_a_vertex_by_its_average_degree(edges, shared):
         (20_000, 1, "cpu", {}, False),
         (20_000, 8, "cpu", {}, False),
         (20_000, 16, "cpu", {}, True),  # each edge takes twice as long
+        ((1 << 15) - 1, 8, "cpu", {}, False),
+        (1 << 15, 8, "cpu", {}, True),
+        (1 << 14, 15, "cpu", {}, False),
+        (1 << 14, 16, "cpu", {}, True),
         (40_000, 1, "cpu", {}, True),
         (20_000, 1, "cuda", {}, False),
         (5_000_000, 1, "cuda", {}, True),

@@ -17,8 +17,10 @@ from engines.outofmemory.scaph.levels import LevelQueue
 from engines.outofmemory.scaph.order import Order
 from engines.outofmemory.scaph.part_times import PartTimes
 from engines.outofmemory.scaph.queued import QueuedSuperstep
+from engines.outofmemory.scaph.reading import Choice, Readings
 from engines.outofmemory.scaph.traffic import Traffic
 from engines.outofmemory.scaph.values import LeastTime, Rates, Rule, Values
+from engines.outofmemory.schedules import ScaphSchedule
 
 # useful bytes before and now, of 1,000
 BY_HAND = [
@@ -49,6 +51,42 @@ def test_values_remember_what_was_useful():
     assert not values.high("b", 401, 1000), "another subgraph"
     values.reset()
     assert not values.high("a", 402, 1000)
+
+
+def test_readings_are_chosen_and_counted_by_hand():
+    """1,000 bytes are whole; 600 are useful, later 100, of which 180 are read with gaps."""
+    readings = Readings(ScaphSchedule(low="extract", alpha=0.5, beta=0.3))
+    assert readings.choose("a", 600, 1000) == Choice(True, "copied")
+    assert readings.choose("a", 100, 1000, 180, stored=400) == Choice(False, "extracted")
+    assert readings.choose("b", 600, 1000, stored=400) == Choice(True, "copied")
+    assert readings.counted() == {
+        "visited": 0, "moved": {"copied": 1400, "extracted": 0}, "subgraphs": {"high": 2, "low": 1, "again": 0},
+        "seconds": {},
+    }  # fmt: skip
+    readings.begin()
+    assert readings.counted()["subgraphs"] == {"high": 0, "low": 0, "again": 0}
+    assert readings.choose("a", 400, 1000) == Choice(True, "copied"), "it has grown since the last count"
+    readings.reset()
+    assert readings.choose("a", 400, 1000) == Choice(False, "extracted"), "values are forgotten between runs"
+
+
+def test_readings_by_time_compare_what_is_read():
+    readings = Readings(ScaphSchedule(low="extract"))
+    readings.chosen_by(Rates(100.0, 50.0))
+    assert readings.choose("a", 400, 1000, 500) == Choice(True, "copied"), "500 bytes take as long as a copy"
+    assert readings.choose("a", 400, 1000, 499) == Choice(False, "extracted")
+    assert readings.choose("a", 500, 1000) == Choice(True, "copied"), "the useful bytes are read"
+
+
+@pytest.mark.parametrize(("low", "means"), [("extract", "extracted"), ("stream", "copied"), ("zero_copy", "zero_copy")])
+def test_subgraphs_of_low_value_are_read_by_the_given_means(low, means):
+    readings = Readings(ScaphSchedule(low=low, values="low", order="zigzag"))
+    assert readings.choose("a", 999, 1000) == Choice(False, means)
+    assert readings.traffic.moved["copied"] == (1000 if means == "copied" else 0)
+    assert readings.choose("a", 999, 1000, resident=True) == Choice(False, "resident")
+    assert readings.traffic.subgraphs == {"high": 0, "low": 1, "again": 0, "resident": 1}
+    assert (Choice(False, means).whole, Choice(False, "resident").whole) == (means == "copied", True)
+    assert (readings.slots.keeps, readings.slots.count) == (True, ScaphSchedule().slots)
 
 
 def test_the_queue_by_hand():
