@@ -45,6 +45,9 @@ class FakeEngine(Engine):
         if self.order in self.failing:
             raise MemoryError(*filter(None, [self.reason.format(self.order)]))
 
+    def generate(self, program, graph, features, device):
+        self.calls.append(("generate", self.order))
+
     def reset(self, inputs, state=None):
         self.calls.append(("reset", self.order))
 
@@ -110,6 +113,17 @@ def test_the_fastest_order_runs_and_the_record_has_the_times(made):
     before = made.clock
     engine.reset(None)
     assert made.clock == before, "the trial is over"
+
+
+def test_a_plan_is_that_of_the_smallest_estimate_and_times_nothing(made):
+    prepared().reset(None)
+    made.calls.clear()
+    engine = TrialEngine(TUNED)
+    engine.generate(trace(ALGORITHM), rated(), 4, DEVICE)
+    assert made.calls == [("generate", "nl")]
+    assert engine.resolved_options()["order"] == "nl"
+    assert "tried" not in engine.resolved_options()
+    assert "times supersteps of: nl, el, grid" in engine.explain()
 
 
 def test_the_times_are_kept_for_the_problem_and_the_schedule(made):

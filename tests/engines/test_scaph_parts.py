@@ -130,6 +130,11 @@ def test_a_subgraph_is_processed_at_most_as_often_as_there_are_rounds(rounds, ac
 degrees = st.lists(st.integers(0, 6), min_size=1, max_size=40)
 
 
+@pytest.mark.parametrize(("vertices", "groups"), [(0, 0), (1, 1), (31, 1), (32, 1), (33, 2), (64, 2), (65, 3)])
+def test_a_table_has_an_entry_for_32_vertices(vertices, groups):
+    assert groups_of(vertices) == groups
+
+
 @given(degrees, st.data(), st.integers(0, 5))
 def test_runs_contain_exactly_the_active_rows_and_small_gaps(rows, data, gap):
     offsets = np.concatenate([[0], np.cumsum(rows)])
@@ -247,3 +252,21 @@ def test_a_superstep_processes_each_subgraph_once_and_those_in_memory_up_to_the_
     assert (len(step.queue), step.held, len(step.free)) == (0, {}, slots)
     if count and count - 1 not in low:
         assert times[count - 1] == rounds, "nothing is read that could take its place"
+
+
+def test_subgraphs_without_active_vertices_wait_and_leave_at_the_end():
+    class Waiting(Superstep):
+        def active(self, number):
+            return number != 0
+
+    step = Waiting(2, 3, [0, 1, 2])
+    step.process()
+    assert step.pushed == [(0, False), (1, False), (2, False), (1, True), (2, True)]
+    assert (step.traffic.subgraphs["again"], len(step.queue), step.held, len(step.free)) == (2, 0, {}, 3)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 1000])
+def test_rows_are_packed_by_no_more_threads_than_the_pool_has(threads):
+    pool = int(packing.numba.config.NUMBA_NUM_THREADS)
+    packer = packing.Packer(threads)
+    assert (packer.parts, packer.threads) == (threads, min(threads, pool))

@@ -196,24 +196,28 @@ def test_a_name_hides_its_series_in_the_plots_of_its_group():
 
 
 def test_bars_are_drawn_without_hidden_phases():
-    parts = [[["read", 1.0], ["solve", 3.0]], [["read", 4.0], ["solve", 0.0012]]]
+    parts = [[["read", 1.0], ["solve", 2.0], ["check", 1.0]], [["read", 4.0], ["solve", 0.0012]]]
     bars = [f"new Fake({{ dataset: {{ parts: {json.dumps(json.dumps(one))} }}, viewBox }})" for one in parts]
     code = f"""(() => {{
         const viewBox = {{ baseVal: {{ width: 1000, height: 8 }} }};
         const bars = [{", ".join(bars)}];
         const chart = new Fake({{ found: {{ ".bar": bars }} }});
         const drawn = (hidden) => {{
-          drawBars(chart, new Map([["read", "given0"], ["solve", "solve"]]), new Set(hidden));
+          drawBars(chart, new Map([["read", "given0"], ["solve", "solve"], ["check", "after1"]]), new Set(hidden));
           return bars.map((bar) => bar.childNodes.map(({{ attributes: own, childNodes: [title] }}) =>
             [own.class, Number(own.x), Math.round(Number(own.width)), title.textContent]));
         }};
         return [drawn([]), drawn(["read"])];
     }})()"""
     [[whole, rest]] = in_a_page(code)
-    second = pytest.approx(250, abs=0.1)  # the longest bar takes 4.0012 s
-    assert whole[0] == [["phase given0", 0, 250, "read: 1 s"], ["phase solve", second, 750, "solve: 3 s"]]
+    assert whole[0] == [  # the longest bar takes 4.0012 s
+        ["phase given0", 0, 250, "read: 1 s"],
+        ["phase solve", pytest.approx(250, abs=0.1), 500, "solve: 2 s"],
+        ["phase after1", pytest.approx(750, abs=0.3), 250, "check: 1 s"],
+    ]
     assert [name for name, *_ in whole[1]] == ["phase given0", "phase solve"]
-    assert rest == [[["phase solve", 0, 1000, "solve: 3 s"]], [["phase solve", 0, 0, "solve: 1.2 ms"]]]
+    solve, check = ["phase solve", 0, 667, "solve: 2 s"], ["phase after1", pytest.approx(2000 / 3), 333, "check: 1 s"]
+    assert rest == [[solve, check], [["phase solve", 0, 0, "solve: 1.2 ms"]]]
 
 
 # Graph, features, time, engine and outcome of each row of the table of cells; the middle one failed.
