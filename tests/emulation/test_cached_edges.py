@@ -123,7 +123,6 @@ def test_requests_for_cached_edges_are_none_over_the_link(emulated, engine_for):
     assert whole.moved == {"zero_copy": 0}
 
 
-@pytest.mark.full
 def test_other_edge_inputs_are_copied_again_and_equal_ones_are_not(emulated, engine_for, monkeypatch):
     traced, graph = program("feature_diffusion"), scattered()
     inputs = ALGORITHMS["feature_diffusion"].inputs(graph, FEATURES)

@@ -38,7 +38,7 @@ extern "C" __global__ void rows_{n}(const float* source, float* copied, float* p
 """
 
 
-@pytest.mark.parametrize(("lanes", "width"), [(3, 1), (4, 2)])
+@pytest.mark.parametrize(("lanes", "width"), [(3, 1), (4, 2), (16, 1)])
 def test_rows_of_all_lengths(lanes, width):
     head = HEADER.format(
         title="a test", lanes=lanes, width=width, block=LANES_OF_BLOCK, coherent="", groups=1, edge_id="unsigned",

@@ -195,6 +195,7 @@ def test_flags_of_rows_are_combined(kernels, n):
 def test_rows_are_normalized(kernels, n):
     source, space = drawn(n, LENGTHS[n])
     source[3] = 0
+    source[4] *= 2.0**-60  # its squares are barely normal numbers
     _, *found = kernels(f"norms_{n}", 2, source, space, space, space)
     rows = source[:, :n].astype(np.float64)
     sizes = [np.abs(rows).sum(1), np.sqrt((rows * rows).sum(1))]

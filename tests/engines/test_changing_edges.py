@@ -58,6 +58,47 @@ def test_programs_that_update_edges(strategy, case):
     check_program(STRATEGIES[strategy], case)
 
 
+def infection(p, self):
+    """Make a vertex ill if an edge into it comes from an ill one."""
+    p.vertex("first")
+    p.vertex("ill", start="first")
+    p.edge("said", start=0.0)
+
+    @p.over_edges(updates="said")
+    def say(src):
+        return src.ill
+
+    @p.over_edges(into="got", reduce="sum")
+    def gather(edge):
+        return edge.said
+
+    @p.over_vertices
+    def step(v):
+        return {"ill": where(v.got > 0.5, 1.0, v.ill)}
+
+    p.repeat(8)
+    p.output("ill", bound=1e-6)
+
+
+# On a chain, two vertices fall ill in each superstep. Their 4 edges are updated. A pull then reads both edges of the 4
+# vertices that these lead to, and a push sends the 4 edges.
+@pytest.mark.parametrize(("strategy", "visited"), [("pull", 4 + 8), ("push", 4 + 4), ("gunrock", 4 + 4)])
+def test_edges_of_the_vertices_that_moved_are_visited_after_a_superstep_over_all(strategy, visited):
+    length, program = 100, traced(infection, "infection")
+    chain = Graph.from_edges(
+        np.arange(length - 1), np.arange(1, length), num_vertices=length, name="chain", symmetrize=True
+    )
+    first = (np.arange(length) == length // 2).astype(np.float32)
+    engine = prepared(*STRATEGIES[strategy], program, chain, 1)
+    for _ in range(2):
+        engine.reset(Inputs({"first": first}, {}))
+        edges = [superstep.edges for superstep in engine.run(8).supersteps]
+        assert edges[0] == 2 * chain.num_edges
+        assert edges[2:] == [visited] * 6
+    assert engine.values("ill").sum() == 17
+    engine.close()
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("case", EDGE_PROGRAMS)
 @pytest.mark.parametrize("strategy", MORE_STRATEGIES)
