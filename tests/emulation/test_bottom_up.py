@@ -53,7 +53,7 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.full  # tests/emulation/test_adaptive.py has rows that run by default
+@pytest.mark.short_run(rows=8)
 @pytest.mark.parametrize(("name", "features", "options"), ROWS)
 def test_answers_are_those_of_whole_rows_and_of_the_reference(name, features, options, engine_of):
     edges = {True: 0, False: 0}
@@ -104,7 +104,7 @@ def test_a_search_reads_rows_to_the_first_neighbour_that_was_just_reached(engine
         assert steps[number].edges == searched(graph, level, number + 1)
 
 
-@pytest.mark.full
+@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize(("name", "most"), [("bfs", 0.2), ("components", 0.6), ("sssp", 0.4)])
 def test_edges_read_on_a_skewed_graph(name, most, engine_of):
     """Pulls read a small part of the edges of an R-MAT graph."""
@@ -151,7 +151,7 @@ def test_what_pulls_read_is_explained(name, options, line, monkeypatch):
     assert engine.resolved_options()["bottom_up"] is (name == "sssp" and not options)
 
 
-@pytest.mark.full
+@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize("features", [1, 3])
 @pytest.mark.parametrize("name", ["sssp", "bottleneck"])
 def test_no_kernel_races(name, features, monkeypatch):
@@ -170,7 +170,7 @@ def test_no_kernel_races(name, features, monkeypatch):
         np.testing.assert_allclose(values, run.values(output), rtol=1e-5)
 
 
-@pytest.mark.full
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("edges", [0, 400])
 def test_extremes_of_inputs(edges, engine_of):
     """Each run has other lengths, of which some are negative or infinite; or there are no edges."""
@@ -195,7 +195,7 @@ def test_extremes_of_inputs(edges, engine_of):
         np.testing.assert_array_equal(engine.executor.arrays["extreme_weight"].get()[0], wanted)
 
 
-@pytest.mark.full
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("share", [0.0, 0.05])
 @pytest.mark.parametrize("kind", ["insert", "lighter"])
 @pytest.mark.parametrize("name", ["sssp", "components"])

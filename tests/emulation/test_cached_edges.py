@@ -58,7 +58,7 @@ def cache_of(engine, traced, graph, edges):
     return (edges * sum(row for _, row in rows) + len(rows) * (SLACK + ALIGNED_BYTES)) / 1e6
 
 
-@pytest.mark.short_run(rows=1, always="emogi-shortest_paths-50")
+@pytest.mark.short_run(rows=4, always="emogi-shortest_paths-50")
 @pytest.mark.parametrize("edges", [5, 50, 104])  # of 104
 @pytest.mark.parametrize("name", ["shortest_paths", "aggregate_rewritten"])
 @pytest.mark.parametrize("case", CASES)
@@ -91,7 +91,6 @@ def test_cached_edges_give_the_same_answers(case, name, edges, emulated, engine_
     assert not place.near
 
 
-@pytest.mark.full
 def test_edges_beyond_the_cache_only_are_read_from_the_host(emulated, engine_for, monkeypatch):
     """Overwrite what the other memory has of each part: answers stay the same."""
     traced, graph = program("pagerank"), scattered()
@@ -110,7 +109,6 @@ def test_edges_beyond_the_cache_only_are_read_from_the_host(emulated, engine_for
     np.testing.assert_allclose(engine.values("rank"), wanted["rank"], rtol=1e-6)
 
 
-@pytest.mark.full
 def test_requests_for_cached_edges_are_none_over_the_link(emulated, engine_for):
     traced, graph = program("feature_diffusion"), scattered()
     inputs = ALGORITHMS["feature_diffusion"].inputs(graph, FEATURES)

@@ -35,6 +35,7 @@ def taken(run, inputs, most, *, at_a_time=None):
     raise AssertionError(f"not settled after {most} supersteps")
 
 
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize("schedule", MEASURED)
 def test_ranks_settle_at_the_same_superstep(schedule, emulated):
     algorithm, features = PageRank(tolerance=1e-3), MEASURED[schedule]
@@ -58,6 +59,7 @@ def test_a_program_in_one_kernel_measures_in_it(emulated, monkeypatch):
     engine.close()
 
 
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("schedule", CHANGES)
 def test_where_changes_are_propagated_the_largest_movement_is_measured(schedule, emulated):
     algorithm, features = LabelPropagation(tolerance=1e-3, seeds="random"), CHANGES[schedule] + 1

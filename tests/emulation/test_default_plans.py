@@ -22,7 +22,10 @@ NAMES = (
 LARGE = 100  # edges from which a graph is large, and paths are pushed
 SMALL = 1 << 20
 EVEN, SKEWED = 1 << 30, 4  # the in-degree from which degrees differ
-TODAY = [("bfs", SKEWED, LARGE, 3), ("bfs", EVEN, LARGE, 1), ("pagerank", EVEN, SMALL, 1), ("hits", SKEWED, SMALL, 1)]
+TODAY = [
+    ("bfs", SKEWED, LARGE, 3), ("bfs", EVEN, LARGE, 1), ("pagerank", EVEN, SMALL, 1), ("hits", SKEWED, SMALL, 1),
+    ("pagerank", SKEWED, SMALL, 3), ("kcore", EVEN, LARGE, 1), ("sssp", EVEN, SMALL, 40), ("sssp", SKEWED, LARGE, 1),
+]  # fmt: skip
 ROWS = [
     (name, skewed, large, features)
     for name in NAMES

@@ -41,6 +41,7 @@ def given():
     return random_ratings(users=60, items=40, num_ratings=500, seed=4)
 
 
+@pytest.mark.short_run(rows=8)
 @pytest.mark.parametrize(
     ("order", "features", "options", "parameters"),
     [*SHORT, *(pytest.param(*one, marks=pytest.mark.full) for one in LONG if one not in SHORT)],
@@ -113,7 +114,6 @@ def test_edges_that_all_need_one_lock_are_run_once_each(order, emulated):
     assert not engine.executor.arrays["locks"].get().any()
 
 
-@pytest.mark.full
 def test_hogwild_of_one_worker_is_serial_and_others_lose_updates(emulated):
     graph = LOSSY.prepare_graph(given())
     program, inputs = trace(LOSSY), LOSSY.inputs(graph, 3)

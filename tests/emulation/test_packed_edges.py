@@ -67,7 +67,7 @@ def check(way, traced, graph, inputs, features, device, steps=5):
     engine.close()
 
 
-@pytest.mark.short_run(rows=2)
+@pytest.mark.short_run(rows=6)
 @pytest.mark.parametrize(("name", "way", "features", "size"), CASES)
 def test_every_superstep_is_right(name, way, features, size, emulated, monkeypatch):
     algorithm = algorithms()[name]
@@ -76,7 +76,7 @@ def test_every_superstep_is_right(name, way, features, size, emulated, monkeypat
     check(way, trace(algorithm), graph, algorithm.inputs(graph, features), features, emulated)
 
 
-@pytest.mark.short_run(rows=1)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize("way", ["pull", "LBASE"])
 @pytest.mark.parametrize("graph_name", ["hub", "scattered", "no edges", "one vertex", "one loop", "chain"])
 def test_rows_of_all_lengths(graph_name, way, emulated, monkeypatch):
@@ -86,7 +86,6 @@ def test_rows_of_all_lengths(graph_name, way, emulated, monkeypatch):
     check(way, program("sssp"), graph, inputs, 3, emulated)
 
 
-@pytest.mark.full
 def test_no_kernel_races(monkeypatch):
     device = emulate(monkeypatch, racing=True)
     graph = rmat(scale=6, edge_factor=6, seed=1)
@@ -126,7 +125,8 @@ def test_the_plan_prices_the_most_and_allocates_no_more(emulated, monkeypatch):
         gc.enable()
 
 
-@pytest.mark.parametrize("way", [pytest.param("pull", marks=pytest.mark.full), "LBASE"])
+@pytest.mark.short_run(rows=2)
+@pytest.mark.parametrize("way", ["pull", "LBASE"])
 def test_packed_bytes_are_counted(way, emulated, monkeypatch):
     """A superstep of PageRank copies all blocks once, and those with edges of two windows twice."""
     graph = grid(rows=24, columns=24)
@@ -190,7 +190,6 @@ def test_windows_begin_anywhere(first, emulated, monkeypatch):
         streamer.free(number)
 
 
-@pytest.mark.full
 def test_owners_of_long_rows_wait_for_unpacked_ids(emulated, monkeypatch):
     """Kernels of hubs run on streams of their own, beside those of the other vertices."""
     lists = replace(OnyxCudaEngine.policy, middle_edges=8, middle_share=0)
@@ -217,7 +216,6 @@ def test_ids_that_cannot_be_packed_are_refused(monkeypatch):
     assert "codes=packed has positions of 32 bits" in answer.reason
 
 
-@pytest.mark.full
 def test_stores_of_packed_and_plain_ids_are_not_shared(emulated, monkeypatch):
     graph = Graph.from_edges(np.arange(40), (np.arange(40) + 1) % 41, num_vertices=41, name="ring")
     stores = []

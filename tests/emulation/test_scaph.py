@@ -52,6 +52,7 @@ def check(options, traced, graph, inputs, features, device, monkeypatch):
     check_every_superstep("scaph", traced, graph, inputs, features, device, 5)
 
 
+@pytest.mark.short_run(rows=6)
 @pytest.mark.parametrize(("name", "options", "features", "size"), CASES)
 def test_every_superstep_is_right(name, options, features, size, emulated, monkeypatch):
     algorithm = algorithms()[name]
@@ -80,6 +81,7 @@ def several_numbers(p, self):
     p.output("x", bound=1e-4)
 
 
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("features", [1, 3])
 @pytest.mark.parametrize("options", [{"values": "low"}, {"values": "high"}, {"values": "low", "low": "zero_copy"}])
 def test_arrays_of_edges_of_all_widths(options, features, emulated, monkeypatch):
@@ -109,6 +111,7 @@ def test_warm_starts(kind, emulated, monkeypatch):
     test_cuda.test_warm_starts("scaph", "sssp", kind, emulated, monkeypatch)
 
 
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(("name", "options"), [("sssp", {"values": "low"}), ("pagerank", {})])
 def test_no_kernel_races(name, options, monkeypatch):
     algorithm = algorithms()[name]
@@ -195,6 +198,7 @@ VALUES = [
 ]  # fmt: skip
 
 
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize("name", ["bfs", "sssp"])
 @pytest.mark.parametrize("options", VALUES, ids=str)
 def test_values_are_those_of_the_cpu(options, name, run_scaph, monkeypatch):

@@ -21,6 +21,7 @@ QUEUED = [
 ]  # fmt: skip
 
 
+@pytest.mark.short_run(rows=5)
 @pytest.mark.parametrize(("name", "features"), [("bfs", 1), ("sssp", 3), ("components", 1)])
 @pytest.mark.parametrize("graph_name", ["rmat", "grid", "chain", "scattered", "no edges"])
 @pytest.mark.parametrize("options", QUEUED, ids=str)
@@ -50,6 +51,7 @@ def settled(traced, graph, inputs, features):
     return {name: run.values(name) for name in traced.outputs}
 
 
+@pytest.mark.short_run(rows=1)
 def test_the_queue_reads_less_than_a_round_each(run_scaph):
     """In a mesh a subgraph activates itself again, so that several rounds move fewer bytes than one."""
     mesh = grid(rows=24, columns=24, removed=0.0)

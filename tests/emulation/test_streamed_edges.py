@@ -59,7 +59,7 @@ def answers(engine, traced, graph, device, inputs=None):
     return {name: engine.values(name) for name in traced.outputs}, statistics
 
 
-@pytest.mark.short_run(rows=2)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize(("schedule", "name"), CASES)
 def test_streamed_edges_give_the_answers_of_resident_ones(schedule, name, emulated, streamed, monkeypatch):
     required = []
@@ -238,6 +238,7 @@ def chain(vertices):
     return Graph.from_edges(sources, sources + 1, num_vertices=vertices, weights=sources + 1.0, name="chain")
 
 
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(
     ("schedule", "first", "copies"), [("changes-pull-sparse", 8, [5, 2, 2]), ("changes-push", 1, [1, 1, 1])]
 )

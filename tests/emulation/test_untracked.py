@@ -23,7 +23,7 @@ def by_turns(rows):
     return [pytest.param(*row, marks=() if one else (pytest.mark.full,)) for row, one in zip(rows, kept, strict=True)]
 
 
-@pytest.mark.short_run(rows=2)
+@pytest.mark.short_run(rows=6)
 @pytest.mark.parametrize(
     ("schedule", "name", "features"),
     [pytest.param(*row, marks=() if i % EVERY == 0 else (pytest.mark.full,)) for i, row in enumerate(on_cuda.CASES)],
@@ -32,6 +32,7 @@ def test_operations(schedule, name, features, emulated, monkeypatch):
     on_cuda.test_operations(schedule, name, features, emulated, monkeypatch)
 
 
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize(("schedule", "case"), by_turns(on_cuda.EDGE_CASES))
 def test_programs_that_update_edges(schedule, case, emulated, monkeypatch):
     on_cuda.test_programs_that_update_edges(schedule, case, emulated, monkeypatch)
@@ -41,6 +42,7 @@ HANDED = list(itertools.product(("handed on", "handed back"), (1, 5, 33), (False
 PAIRED = covering(HANDED, lambda row: itertools.combinations(row, 2))
 
 
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize(
     ("case", "features", "tracked_first"),
     [pytest.param(*row, marks=() if row in PAIRED else (pytest.mark.full,)) for row in HANDED],
@@ -49,11 +51,13 @@ def test_an_update_reduces_for_the_next_superstep(case, features, tracked_first,
     on_cuda.test_an_update_reduces_for_the_next_superstep(case, features, tracked_first, emulated, monkeypatch)
 
 
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize(("schedule", "name"), by_turns(list(itertools.product(on_cuda.PAUSING, on_cuda.ALGORITHMS))))
 def test_algorithms(schedule, name, emulated, monkeypatch):
     on_cuda.test_algorithms(schedule, name, emulated, monkeypatch)
 
 
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("schedule", on_cuda.PAUSING)
 def test_tracking_resumes_when_little_moves(schedule, emulated):
     on_cuda.test_tracking_resumes_when_little_moves(schedule, emulated)
@@ -69,6 +73,7 @@ def test_pauses_that_nothing_suggested_at_first(schedule, emulated):
     on_cuda.test_pauses_that_nothing_suggested_at_first(schedule, emulated)
 
 
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize(
     ("schedule", "build"),
     [

@@ -9,9 +9,14 @@ from tests.engines import test_cuda, test_warm
 
 NAMES = ("label_propagation", "pagerank", "sssp", "components", "manifold_ranking")
 SCHEDULES = ("pull", "changes-pull", "changes-pull-edges-sparse", "changes-push", "changes-push-edges")
-TODAY = {("sssp", "changes-push", "lighter"), ("pagerank", "changes-pull-edges-sparse", "insert")}
+TODAY = {
+    ("sssp", "changes-push", "lighter"), ("pagerank", "changes-pull-edges-sparse", "insert"),
+    ("label_propagation", "changes-pull", "lighter"), ("components", "changes-push-edges", "insert"),
+    ("sssp", "pull", "insert"), ("manifold_ranking", "changes-pull-edges-sparse", "lighter"),
+}  # fmt: skip
 
 
+@pytest.mark.short_run(rows=6)
 @pytest.mark.parametrize(
     ("name", "schedule", "kind"),
     [
