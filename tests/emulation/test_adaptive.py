@@ -21,8 +21,7 @@ NAMES = ("bfs", "sssp", "components", "kcore", "pagerank", "label_propagation", 
 TODAY = [
     ("bfs", "warp", False, 1), ("sssp", "edge", False, 3), ("kcore", "warp", True, 1), ("pagerank", "edge", True, 1),
     ("pagerank", "warp", False, 3), ("components", "edge", True, 1), ("bfs", "parts", True, 3),
-    ("sssp", "parts", False, 1), ("pagerank", "parts", True, 40),
-    ("pagerank", "warp", False, 3), ("components", "edge", True, 1), ("bfs", "edge", True, 40),
+    ("sssp", "parts", False, 1), ("pagerank", "parts", True, 40), ("bfs", "edge", True, 40),
     ("pagerank", "warp", True, 40), ("sssp", "warp", False, 40), ("kcore", "edge", False, 1), ("sssp", "edge", True, 1),
 ]  # fmt: skip
 ROWS = [

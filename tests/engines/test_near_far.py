@@ -95,6 +95,45 @@ def test_each_reached_vertex_sends_once_if_all_lengths_are_equal():
     assert dict(options["solved"])["edges"] == np.diff(graph.csr.offsets)[reached].sum()
 
 
+def counts_of(graph, values, delta):
+    """Return supersteps, thresholds and visited edges of lists that have each vertex once; change the values."""
+    offsets, neighbours, lengths = graph.csr.offsets, graph.csr.neighbours, graph.weights
+    far, threshold, counts = list(np.flatnonzero(np.isfinite(values))), np.float32(-np.inf), np.zeros(3, np.int64)
+    while far := [v for v in far if values[v] > threshold]:
+        least = values[far].min()
+        threshold = max(least, least + np.float32(delta))
+        near = [v for v in far if values[v] <= threshold]
+        far = [v for v in far if values[v] > threshold]
+        counts[1] += 1
+        while near:
+            following = []
+            for i, u in enumerate(near):
+                for e in range(offsets[u], offsets[u + 1]):
+                    v, sent = neighbours[e], values[u] + lengths[e]
+                    if sent < values[v]:
+                        values[v] = sent
+                        entered = far if sent > threshold else following
+                        if v not in entered and (entered is far or v not in near[i + 1 :]):
+                            entered.append(v)
+            counts += 1, 0, sum(offsets[u + 1] - offsets[u] for u in near)
+            near = following
+    return counts.tolist()
+
+
+@pytest.mark.parametrize("delta", [0.0, 2.0, 7.0])
+@pytest.mark.parametrize("name", ["scattered", "roads", "loops"])
+def test_vertices_are_once_in_each_list(name, delta):
+    graph = GRAPHS[name]()
+    own = starts(graph, 1, "min", seed=2)
+    values, options = run(
+        OnyxEngine(OnyxSchedule(order="near_far", delta=delta)), PROGRAMS["lengths"], graph, 1, SERIAL, Inputs({"own": own})
+    )
+    wanted = own[:, 0].copy()
+    solved = dict(options["solved"])
+    assert [solved[one] for one in ("supersteps", "thresholds", "edges")] == counts_of(graph, wanted, delta)
+    assert np.array_equal(values[:, 0], wanted)
+
+
 def test_the_default_of_delta_is_a_multiple_of_the_mean_length():
     graph = GRAPHS["roads"]()
     engine = OnyxEngine(NEAR_FAR)
