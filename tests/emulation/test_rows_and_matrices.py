@@ -39,10 +39,13 @@ extern "C" __global__ void questions_{n}(const float* source, const bool* marks,
         const Row<{n}> row = load<{n}, {stride}>(group, source + v * {stride});
         const Row<{n}, bool> mark = load<{n}, {stride}>(group, marks + v * {stride});
         store<{n}, {stride}>(group, copied + v * {stride}, mark);
+        Row<{n}, bool> other;  // beyond its length as well
+        FEATURES(slot, {n}) other[slot] = !mark[slot];
         const bool values[] = {{
-            any_feature(group, mark), all_features(group, mark), any(group, some(group, row)),
-            any(group, group.member == v % LANES), any(group, some(group, v % 3 ? 0.0f : 2.0f))}};
-        if (v % LANES == group.member) for (int i = 0; i < 5; ++i) found[5 * v + i] = values[i];
+            any_feature(group, mark), all_features(group, mark), any_feature(group, other), all_features(group, other),
+            any(group, some(group, row)), any(group, group.member == v % LANES),
+            any(group, some(group, v % 3 ? 0.0f : 2.0f))}};
+        if (v % LANES == group.member) for (int i = 0; i < 7; ++i) found[7 * v + i] = values[i];
     }}
 }}
 extern "C" __global__ void norms_{n}(const float* source, float* one, float* two, float* soft)
@@ -183,11 +186,13 @@ def test_flags_of_rows_are_combined(kernels, n):
     marks = np.ones(source.shape, np.bool_)
     marks[1, :n] = marks[2, n - 1] = marks[3, 1 : n - 1] = False
     marks[5, :n] = np.arange(n) == n - 1
-    _, _, copied, found = kernels(f"questions_{n}", 2, source, marks, ~marks, np.zeros((ROWS, 5), np.bool_))
+    marks[6] = False
+    _, _, copied, found = kernels(f"questions_{n}", 2, source, marks, ~marks, np.zeros((ROWS, 7), np.bool_))
     rows = marks[:, :n]
     assert np.array_equal(copied[:, :n], rows)
     third = np.arange(ROWS) % 3 == 0
-    answers = [rows.any(1), rows.all(1), (source[:, :n] != 0).any(1), np.ones(ROWS, np.bool_), third]
+    answers = [one for marked in (rows, ~rows) for one in (marked.any(1), marked.all(1))]
+    answers += [(source[:, :n] != 0).any(1), np.ones(ROWS, np.bool_), third]
     assert np.array_equal(found, np.stack(answers, 1))
 
 

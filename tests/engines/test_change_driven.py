@@ -11,7 +11,7 @@ import pytest
 
 from harness.contract import Device, No, Yes
 from harness.graph import Graph
-from harness.language import Inputs, where
+from harness.language import Inputs, minimum, where
 from harness.language.analysis import change_driven
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
@@ -233,6 +233,53 @@ def test_active_sources_and_visited_edges_are_counted(strategy):
     assert {step.edges for step in moving[:-1]} <= ({1} if strategy in ("push", "gunrock") else {2, 3})
     weights = np.concatenate([[0.0], np.cumsum(graph.weights.astype(np.float64))])
     assert np.allclose(engine.values("distance")[:, 0], weights, rtol=1e-5)
+
+
+def reached(p, self):
+    """Count steps from vertices, and neighbours that have been reached; one traversal reduces both."""
+    p.vertex("first")
+    p.vertex("level", start="first")
+    p.vertex("seen", start=0.0)
+
+    @p.over_edges(into="low", reduce="min")
+    def low(src):
+        return src.level + 1.0
+
+    @p.over_edges(into="near", reduce="sum")
+    def near(src):
+        return where(src.level < 1e30, 1.0, 0.0)
+
+    @p.over_vertices
+    def step(v):
+        return {"level": minimum(v.level, v.low), "seen": v.near}
+
+    p.repeat(8)
+    p.output("level", bound=1e-6)
+    p.output("seen", bound=1e-6)
+
+
+# A vertex moves through one edge, which a push visits for either reduction; a pull tests it first.
+@pytest.mark.parametrize(
+    ("options", "visited"),
+    [
+        ({"direction": "push"}, 2),
+        ({"direction": "push", "change_driven": False}, 2 * 39),
+        ({"direction": "adaptive", "dense_share": 0.5}, 2),
+        ({"direction": "pull", "dense_share": 0.5}, 1 + 2),
+    ],
+    ids=str,
+)
+def test_edges_are_counted_once_for_each_reduction(options, visited):
+    length, program_ = 40, traced(reached, "reached")
+    chain = Graph.from_edges(np.arange(length - 1), np.arange(1, length), num_vertices=length, name="chain")
+    engine = prepared("onyx", options, program_, chain, 1)
+    engine.reset(Inputs({"first": np.where(np.arange(length) == 0, 0.0, np.inf).astype(np.float32)}, {}))
+    edges = [step.edges for step in engine.run(8).supersteps]
+    assert edges[0] == 2 * chain.num_edges
+    assert edges[2:] == [visited] * 6
+    assert engine.values("level")[:9].tolist() == list(range(9))
+    assert engine.values("seen").sum() == 8
+    engine.close()
 
 
 KINDS = ["aggregate_rewritten", "destination_alone", "whole_graph", "sides"]

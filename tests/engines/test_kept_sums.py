@@ -17,6 +17,7 @@ from harness.algorithms.pagerank import PageRank
 from harness.contract import Engine
 from harness.graph import Graph
 from harness.language import Inputs, Program, trace
+from harness.lowering.cpu.change_sums import ADD
 from tests.engines import small_changes
 from tests.engines.problems import prepared, published
 
@@ -94,3 +95,14 @@ def test_small_changes_add_up(name, giant):
     engine = prepared(name, options, small_changes.program(), small_changes.star(), small_changes.FEATURES, threads=1)
     small_changes.check(engine, giant)
     engine.close()
+
+
+def test_what_an_addition_rounds_off_stays_in_the_change_unless_the_sum_is_infinite():
+    whole = np.array([5, 5, 2**24, np.inf, -1e30, 0, 5, 5], np.float32)
+    change = np.array([1, 1, 1.5, 1, 1e-3, 1e-45, 1, 1], np.float32)
+    exact = whole.astype(np.float64) + change
+    for v in (1, 2):
+        with np.errstate(invalid="ignore"):
+            exec(ADD.format(whole="whole", change="change", stride=2), {"np": np, "v": v, "whole": whole, "change": change})
+    assert np.array_equal(whole.astype(np.float64) + change, exact)
+    assert change[:4].tolist() == [1, 1, -0.5, 0]

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.lonestar.cpu_blocks import GridPass
+from engines.lonestar.cpu_locks import HubColumns
 from engines.lonestar.orders import BatchTable, GridTable, WaveTable, batches_of, block_numbers, equal_blocks
 from engines.lonestar.schedule import LonestarSchedule
 from engines.lonestar.stamps import serial_order
@@ -40,6 +41,14 @@ def test_columns_of_a_block_of_matchings_are_sorted_by_falling_degree():
     found = of_batches(graph, batches_of(graph, LonestarSchedule(order="sgm", nodes=2)))
     columns = [sorted(graph.csr.neighbours[edges] - 4) for edges in found]
     assert columns == [[1, 2], [1, 2], [2], [2], [0, 3], [3]]
+
+
+COLUMNS = sides([(0, 0), (0, 1), (1, 1), (2, 1), (0, 2), (1, 2)], 3, 3)  # of one, three and two edges
+
+
+@pytest.mark.parametrize(("hub", "columns"), [(1, [1, 2, 0]), (2, [1, 2]), (3, [1]), (4, [])])
+def test_columns_of_at_least_as_many_edges_are_hubs_the_largest_first(hub, columns):
+    assert (HubColumns(hub).of(COLUMNS) - 3).tolist() == columns
 
 
 @given(st.data())

@@ -14,7 +14,8 @@ from harness.lowering.cpu.movement import MOVEMENT, SUMS
 def test_each_column_is_measured_over_the_vertices_of_each_part(vertices, width, stride, tolerance, relative):
     rng, parts = np.random.default_rng(vertices), 3
     before, now = rng.integers(-4, 5, (2, vertices, stride)).astype(np.float32)
-    before[::5] = now[::5] = np.inf  # what nothing has reached has not moved
+    still = slice(0, vertices // 4, 5)
+    before[still] = now[still] = np.inf  # what nothing has reached has not moved
     now[1::5, -1:] = before[1::5, -1:]
     bounds = np.linspace(0, vertices, parts + 1).astype(np.int64)
     found = np.full((parts, 2 * width), np.nan)
