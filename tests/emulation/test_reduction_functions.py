@@ -11,11 +11,11 @@ from tests.emulation.test_edge_functions import within
 
 pytestmark = EMULATED
 
-BLOCK, LENGTH = 128, 5  # threads; features
+BLOCK, LENGTH, WIDE = 128, 5, 131  # threads; features, and more than threads
 LESS = {"Min": np.less, "Max": np.greater}
 WORST = {"Min": np.inf, "Max": -np.inf}
 REDUCED = f"""
-constexpr int N = {LENGTH};
+constexpr int N = {LENGTH}, WIDE = {WIDE};
 extern "C" __global__ void combined(const float* values, float* of_warp, float* of_block)
 {{
     const int i = blockIdx.x * BLOCK + threadIdx.x;
@@ -66,7 +66,8 @@ extern "C" __global__ void bounds_{operation}(
     const int v = threadIdx.x / 32 * LANE_GROUPS + group.number;
     const Row<N> goal_of_row = goals<{operation}, N, N>(group, values + v * N, shared);
     store<N, N>(group, goal + v * N, goal_of_row);
-    const Row<N> message = load<N, N>(group, messages + v * N);
+    Row<N> message = load<N, N>(group, messages + v * N);
+    FEATURES(slot, N) if (!group.holds(slot, N)) message[slot] = Bound<{operation}>::unknown();
     const bool found[] = {{
         improvable(v), reached<{operation}>(group, message, goal_of_row),
         improves<{operation}, N, N>(group, message, values + v * N)}};
@@ -85,7 +86,7 @@ extern "C" __global__ void scalars_{operation}(const float* a, const float* b, b
     answers[3 * i + 2] = bound == a[0];
 }}
 extern "C" __global__ void best_{operation}(
-    const float* values, bool moves, long long superstep, float* best, float* row)
+    const float* values, bool moves, long long superstep, float* best, float* row, float* wide)
 {{
     const LaneGroup group;
     const int i = blockIdx.x * BLOCK + threadIdx.x;
@@ -94,6 +95,7 @@ extern "C" __global__ void best_{operation}(
     Row<N> mine = filled<N>(values[i]);
     note_best<{operation}, N>(group, row, superstep, mine, moves && i == 1);
     clear_best<{operation}, N>(row, superstep);
+    clear_best<{operation}, WIDE>(wide, superstep);
 }}
 """
 
@@ -197,12 +199,13 @@ def test_the_best_of_what_moved_is_kept_for_the_next_superstep(kernels, operatio
     best = groups.min((0, 1)) if operation == "Min" else groups.max((0, 1))
     kept = np.array([7, 8, 9], np.float32) * sign * (1 << 21)
     for moves in (True, False):
-        given = (np.bool_(moves), np.int64(superstep), kept, np.repeat(kept, LENGTH))
-        _, one, rows = kernels(f"best_{operation}", 2, values, *given)
+        given = (np.bool_(moves), np.int64(superstep), kept, np.repeat(kept, LENGTH), np.repeat(kept, WIDE))
+        _, one, rows, wide = kernels(f"best_{operation}", 2, values, *given)
         wanted = kept.copy()
         wanted[(superstep + 2) % 3] = WORST[operation]
         of_first = groups[0].min(0) if operation == "Min" else groups[0].max(0)
         wanted_rows = np.repeat(wanted, LENGTH).reshape(3, LENGTH)
+        assert np.array_equal(wide, np.repeat(wanted, WIDE))
         if moves:
             wanted[(superstep + 1) % 3] = best[0]
             wanted_rows[(superstep + 1) % 3] = of_first[np.arange(LENGTH) % lanes]
