@@ -183,6 +183,24 @@ def test_first_windows_are_copied_before_they_are_known_to_be_needed(emulated, s
     engine.close()
 
 
+def test_windows_copied_ahead_make_way_for_those_that_are_needed(emulated, streamed):
+    engine, graph, traced = streamed("pull"), chain(41), program("pagerank")
+    answers(engine, traced, graph, emulated)
+    streamer = engine.executor.run_in_progress.launcher.place
+    names, copied = [name for name in streamer.rows if name in streamer.arrays], []
+    streamer.refresh(None)
+    streamer.prefetch(names, [(0, 5), (5, 9)])
+    for window in ((0, 5), (9, 14), (5, 9)):  # the second is another one, and the third is copied again
+        before = streamer.copied
+        streamer.bring(names, *window)
+        copied.append(streamer.copied > before)
+    streamer.prefetch(names, [(14, 20)])
+    before = streamer.copied
+    streamer.bring(names, 14, 20)
+    assert [*copied, streamer.copied > before] == [False, True, True, False]
+    engine.close()
+
+
 def test_slots_are_kept_until_copies_ahead_have_ended(emulated, streamed, monkeypatch):
     """No kernel has waited for windows that a run turned out not to need."""
     engine, graph, traced, slots = streamed("pull"), chain(41), program("pagerank"), []

@@ -16,10 +16,11 @@ from harness.graph.generators import random_ratings
 from harness.lowering.buffers import Holds
 from harness.lowering.cuda.buffers import CudaBuffer, exchanged
 from harness.lowering.cuda.calls import Call
-from harness.lowering.cuda.kernels import CudaKernel
+from harness.lowering.cuda.kernels import CudaKernel, Visits
 from harness.lowering.cuda.launches import Launch, named_apart, turned
 from harness.lowering.cuda.parameters import Parameter
 from harness.lowering.cuda.ranges import Over, WorkRanges, by_side
+from harness.lowering.cuda.streamed import parts_of_listed
 from harness.lowering.cuda.windows import ALIGNED_EDGES, SLACK, Windows, aligned
 from harness.lowering.graph_store import Structure
 
@@ -179,6 +180,13 @@ def test_a_call_of_a_part_has_its_bounds_and_the_blocks_for_it():
     assert (whole.grid, part.grid) == ((640,), (3,))
     part.start()
     assert queued == [((3,), (256,), ("r", 300, 900, "window"), {"shared_mem": 48})]
+
+
+def test_listed_vertices_are_those_of_each_window_of_a_side():
+    hubs = np.array([1, 4, 6, 8, 9], np.uint32)
+    reads = replace(kernel(arguments=("hubs",)), visits=Visits(listed="hubs"))
+    call = Call(None, {"hubs": SimpleNamespace(get=hubs.copy)}, 256, launch=Launch(reads, Over.VERTICES, 1.0), bounds=(2, 5))
+    assert parts_of_listed(call, [(5, 7), (7, 9), (9, 9), (9, 11)]) == [(2, 3), (3, 4), (4, 4), (4, 5)]
 
 
 def test_panels_are_the_second_dimension_of_the_grid():
