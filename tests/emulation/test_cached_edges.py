@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from harness.contract import Device, No, Phases, ScheduleError
+from harness.emulation.arrays import Event, Stream
 from harness.language import Inputs
 from harness.lowering.cuda import executor as cuda
-from harness.lowering.cuda.cached_edges import Prefixed
+from harness.lowering.cuda.cached_edges import Prefixed, Together
 from harness.lowering.cuda.edge_places import MappedEdges
 from harness.lowering.cuda.prefix import Prefix
 from harness.lowering.cuda.windows import ALIGNED_BYTES, SLACK
@@ -140,6 +143,38 @@ def test_other_edge_inputs_are_copied_again_and_equal_ones_are_not(emulated, eng
     engine.run(SUPERSTEPS)
     assert len(copies) == 3
     np.testing.assert_allclose(engine.values("x"), 2.0**SUPERSTEPS * first["x"], rtol=1e-5)
+
+
+def test_parts_of_a_call_are_the_vertices_with_cached_edges_and_the_others(emulated, engine_for):
+    traced, graph = program("pagerank"), scattered()
+    engine = engine_for("emogi", 0.002)
+    answers(engine, traced, graph, emulated, ALGORITHMS["pagerank"].inputs(graph, FEATURES))
+    run = engine.executor.run_in_progress
+    place, vertices = run.launcher.place, graph.num_vertices
+    call = next(one for one in run.launcher.calls(0, run.past) if "out_neighbours" in one.arguments)
+    middle = int(np.searchsorted(graph.csr.offsets, engine.planned.prefix.edges, side="right")) - 1
+    assert 5 < middle < vertices - 5
+    for first, last in ((0, vertices), (0, middle - 1), (middle, vertices), (middle + 3, vertices), (2, middle + 1)):
+        cached, others = (first, min(middle, last)), (max(first, middle), last)
+        parts = {one.bounds: one.arguments["out_neighbours"] for one in place.parts(call.between(first, last))}
+        assert list(parts) == [bounds for bounds in (cached, others) if bounds[0] < bounds[1]]
+        assert all((array is place.near["out_neighbours"]) == (bounds == cached) for bounds, array in parts.items())
+    assert [one.bounds for one in place.parts(call.between(middle, middle))] == [(middle, middle)]
+
+
+def test_both_calls_follow_earlier_work_and_are_followed_by_later_work(emulated, monkeypatch):
+    cuda, noted = sys.modules["cupy"].cuda, []
+    current, beside = Stream(), Stream()
+    monkeypatch.setattr(cuda, "get_current_stream", lambda: current)
+    together = Together(*(SimpleNamespace(start=partial(noted.append, name)) for name in ("cached", "others")), beside)
+    names = {current: "run", beside: "beside", together.begun: "begun", together.ended: "ended"}
+    monkeypatch.setattr(Event, "record", lambda event, stream: noted.append(f"{names[stream]} records {names[event]}"))
+    monkeypatch.setattr(Stream, "wait_event", lambda stream, event: noted.append(f"{names[stream]} waits {names[event]}"))
+    monkeypatch.setattr(Stream, "__enter__", lambda stream: noted.append(f"on {names[stream]}"))
+    monkeypatch.setattr(Stream, "__exit__", lambda stream, *_: noted.append("on run"))
+    together.start()
+    begin, own = ["run records begun", "beside waits begun"], ["on beside", "cached", "beside records ended", "on run"]
+    assert noted == [*begin, *own, "others", "run waits ended"]
 
 
 # without a device -----------------------------------------------------------------------------------------------------
