@@ -168,10 +168,13 @@ def test_both_calls_follow_earlier_work_and_are_followed_by_later_work(emulated,
     monkeypatch.setattr(cuda, "get_current_stream", lambda: current)
     together = Together(*(SimpleNamespace(start=partial(noted.append, name)) for name in ("cached", "others")), beside)
     names = {current: "run", beside: "beside", together.begun: "begun", together.ended: "ended"}
-    monkeypatch.setattr(Event, "record", lambda event, stream: noted.append(f"{names[stream]} records {names[event]}"))
-    monkeypatch.setattr(Stream, "wait_event", lambda stream, event: noted.append(f"{names[stream]} waits {names[event]}"))
-    monkeypatch.setattr(Stream, "__enter__", lambda stream: noted.append(f"on {names[stream]}"))
-    monkeypatch.setattr(Stream, "__exit__", lambda stream, *_: noted.append("on run"))
+    for kind, name, text in (
+        (Event, "record", "{1} records {0}"), (Stream, "wait_event", "{0} waits {1}"), (Stream, "__enter__", "on {0}"),
+        (Stream, "__exit__", "on run"),
+    ):  # fmt: skip
+        monkeypatch.setattr(
+            kind, name, lambda *given, text=text: noted.append(text.format(*(names.get(one) for one in given)))
+        )
     together.start()
     begin, own = ["run records begun", "beside waits begun"], ["on beside", "cached", "beside records ended", "on run"]
     assert noted == [*begin, *own, "others", "run waits ended"]

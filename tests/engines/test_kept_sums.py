@@ -101,8 +101,9 @@ def test_what_an_addition_rounds_off_stays_in_the_change_unless_the_sum_is_infin
     whole = np.array([5, 5, 2**24, np.inf, -1e30, 0, 5, 5], np.float32)
     change = np.array([1, 1, 1.5, 1, 1e-3, 1e-45, 1, 1], np.float32)
     exact = whole.astype(np.float64) + change
+    source = ADD.format(whole="whole", change="change", stride=2)
     for v in (1, 2):
         with np.errstate(invalid="ignore"):
-            exec(ADD.format(whole="whole", change="change", stride=2), {"np": np, "v": v, "whole": whole, "change": change})
+            exec(source, {"np": np, "v": v, "whole": whole, "change": change})
     assert np.array_equal(whole.astype(np.float64) + change, exact)
     assert change[:4].tolist() == [1, 1, -0.5, 0]

@@ -125,9 +125,8 @@ def counts_of(graph, values, delta):
 def test_vertices_are_once_in_each_list(name, delta):
     graph = GRAPHS[name]()
     own = starts(graph, 1, "min", seed=2)
-    values, options = run(
-        OnyxEngine(OnyxSchedule(order="near_far", delta=delta)), PROGRAMS["lengths"], graph, 1, SERIAL, Inputs({"own": own})
-    )
+    engine = OnyxEngine(OnyxSchedule(order="near_far", delta=delta))
+    values, options = run(engine, PROGRAMS["lengths"], graph, 1, SERIAL, Inputs({"own": own}))
     wanted = own[:, 0].copy()
     solved = dict(options["solved"])
     assert [solved[one] for one in ("supersteps", "thresholds", "edges")] == counts_of(graph, wanted, delta)

@@ -185,7 +185,8 @@ def test_a_call_of_a_part_has_its_bounds_and_the_blocks_for_it():
 def test_listed_vertices_are_those_of_each_window_of_a_side():
     hubs = np.array([1, 4, 6, 8, 9], np.uint32)
     reads = replace(kernel(arguments=("hubs",)), visits=Visits(listed="hubs"))
-    call = Call(None, {"hubs": SimpleNamespace(get=hubs.copy)}, 256, launch=Launch(reads, Over.VERTICES, 1.0), bounds=(2, 5))
+    launched, arguments = Launch(reads, Over.VERTICES, 1.0), {"hubs": SimpleNamespace(get=hubs.copy)}
+    call = Call(None, arguments, 256, launch=launched, bounds=(2, 5))
     assert parts_of_listed(call, [(5, 7), (7, 9), (9, 9), (9, 11)]) == [(2, 3), (3, 4), (4, 4), (4, 5)]
 
 

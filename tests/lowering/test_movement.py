@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -19,13 +21,13 @@ def test_each_column_is_measured_over_the_vertices_of_each_part(vertices, width,
     now[1::5, -1:] = before[1::5, -1:]
     bounds = np.linspace(0, vertices, parts + 1).astype(np.int64)
     found = np.full((parts, 2 * width), np.nan)
-    run = compiled(MOVEMENT)
-    assert run(parts, 1, bounds, before.ravel(), now.ravel(), stride, width, np.float32(tolerance), relative, found) == 0
+    arrays = bounds, before.ravel(), now.ravel()
+    assert compiled(MOVEMENT)(parts, 1, *arrays, stride, width, np.float32(tolerance), relative, found) == 0
     with np.errstate(invalid="ignore"):
         distance = np.where(before == now, 0, np.abs(now - before))[:, :width]
     size = np.abs(now[:, :width])
     moved = distance > (tolerance * size if relative else tolerance)
-    for part, (first, last) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+    for part, (first, last) in enumerate(pairwise(bounds)):
         columns = distance if tolerance == SUMS else moved
         assert np.array_equal(found[part, :width], columns[first:last].sum(0))
         if tolerance == SUMS:
