@@ -44,7 +44,7 @@ def test_supersteps_are_recorded_once(schedule, name, graphs, recorded, emulated
     program, graph = program_named(name), two_sides() if name == "sides" else edges_and_loops()
     inputs = inputs_for(program, graph, 3)
     engine, run = prepared(schedule, program, graph, 3, emulated), ReferenceRun(program, graph, 3)
-    for supersteps, made in ((1, 1), (4, graphs), (5, graphs), (9, 2 * graphs), (2, 2 * graphs)):
+    for supersteps, made in ((1, 1), (4, graphs), (5, graphs), (6, 2 * graphs), (9, 3 * graphs), (2, 3 * graphs)):
         for one in (engine, run):
             one.reset(inputs)
         done = engine.run(supersteps)
