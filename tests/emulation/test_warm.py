@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from harness.graph.generators import rmat
 from tests.engines import test_cuda, test_warm
+from tests.engines.problems import ALGORITHMS, program
 
 NAMES = ("label_propagation", "pagerank", "sssp", "components", "manifold_ranking")
 SCHEDULES = ("pull", "changes-pull", "changes-pull-edges-sparse", "changes-push", "changes-push-edges")
@@ -30,3 +32,13 @@ def test_warm_starts(name, schedule, kind, emulated, monkeypatch):
     monkeypatch.setattr(test_warm, "graph_of", lambda *_: rmat(8, max_weight=8, seed=2))
     monkeypatch.setattr(test_warm, "SHARE", 1e-3)
     test_cuda.test_warm_starts(schedule, name, kind, emulated, monkeypatch)
+
+
+def test_the_first_superstep_counts_the_vertices_that_are_stale_or_send(emulated):
+    traced, graph = program("sssp"), rmat(6, max_weight=8, seed=2)
+    engine = test_cuda.prepared("changes-push", traced, graph, 3, emulated)
+    engine.reset(ALGORITHMS["sssp"].inputs(graph, 3))
+    stale, senders = (np.isin(np.arange(graph.num_vertices), some) for some in ([1, 2, 3], [3, 4]))
+    engine.executor.begin_with(stale, senders)
+    assert engine.run(1).supersteps[0].active == 4
+    engine.close()
