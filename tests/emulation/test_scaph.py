@@ -252,6 +252,10 @@ def test_all_copies_are_counted(slots, size, run_scaph, monkeypatch):
     for supersteps in (1, 3, 2):
         assert engine.run(supersteps).transfers.moved["copied"] == sum(copied) > 0
         copied.clear()
+    run = ReferenceRun(twice, graph, 2)
+    run.reset(inputs_for(twice, graph, 2))
+    run.run(6)
+    np.testing.assert_allclose(engine.values("x"), run.values("x"), rtol=1e-5)
 
 
 @pytest.mark.parametrize(

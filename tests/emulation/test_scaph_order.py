@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from engines.outofmemory.scaph.cuda_subgraphs import SubgraphCall, SubgraphStreamer
+from harness.algorithms.bfs import BFS
 from harness.graph.generators import rmat
 from harness.language import trace
-from tests.emulation.test_scaph import check
+from tests.emulation.test_scaph import check, four_rows
 from tests.emulation.test_scaph_queue import settled
 from tests.engines.problems import prepared, problem, program
 from tests.engines.test_cuda import algorithms
@@ -75,6 +76,17 @@ def test_subgraphs_in_slots_are_processed_from_there(order, run_scaph):
     engine.run(400)
     wanted = settled(program("sssp"), graph, inputs, 1)["distance"]
     assert np.array_equal(engine.values("distance"), wanted) == (order == "index")
+
+
+def test_a_slot_with_some_rows_of_a_subgraph_does_not_hold_it(run_scaph):
+    """Vertex 0 is active first, and then vertex 1, whose row is of the same subgraph."""
+    graph, search = four_rows(), BFS(sources="0")
+    engine = run_scaph(trace(search), graph, 1, window_mb=20 * 4 / 1e6, values="low", order="zigzag")
+    engine.reset(search.inputs(graph, 1))
+    for _ in range(2):
+        found = engine.run(1).transfers
+        assert found.moved["extracted"] == 4 * 10 + 8
+        assert not found.subgraphs.get("resident")
 
 
 @pytest.mark.parametrize("options", [{}, {"values": "low"}, {"low": "zero_copy", "order": "zigzag"}], ids=str)

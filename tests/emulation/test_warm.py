@@ -34,11 +34,13 @@ def test_warm_starts(name, schedule, kind, emulated, monkeypatch):
     test_cuda.test_warm_starts(schedule, name, kind, emulated, monkeypatch)
 
 
-def test_the_first_superstep_counts_the_vertices_that_are_stale_or_send(emulated):
+def test_the_first_superstep_counts_what_is_stale_or_sends_and_the_edges_of_what_sends(emulated):
     traced, graph = program("sssp"), rmat(6, max_weight=8, seed=2)
     engine = test_cuda.prepared("changes-push", traced, graph, 3, emulated)
     engine.reset(ALGORITHMS["sssp"].inputs(graph, 3))
     stale, senders = (np.isin(np.arange(graph.num_vertices), some) for some in ([1, 2, 3], [3, 4]))
     engine.executor.begin_with(stale, senders)
     assert engine.run(1).supersteps[0].active == 4
+    edges = graph.out_degrees[senders].sum()
+    assert engine.executor.sent_edges.tolist() == [edges] != [graph.in_degrees[senders].sum()]
     engine.close()
