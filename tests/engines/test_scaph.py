@@ -101,17 +101,18 @@ def test_what_is_read_by_hand():
     targets = np.array([1, 0, 2, 3])[sources]
     graph = Graph.from_edges(sources, targets, num_vertices=4, name="four rows", duplicates="keep")
     found = {}
-    for options in ({"values": "low"}, {"values": "high"}, {}):
+    for options in ({"values": "low"}, {"values": "high"}, {}, {"values": "low", "order": "zigzag"}):
         engine = prepared("scaph", {"window_mb": 20 * 4 / 1e6, **options}, program("bfs"), graph, 1)
         engine.reset(BFS(sources="0").inputs(graph, 1))
         assert engine.run(1).transfers.visited == 4 * 10, "vertex 0 is the source"
         found[str(options)] = engine.run(1).transfers
         engine.close()
-    low, high, measured = found.values()
-    assert {one.visited for one in (low, high, measured)} == {4 * 10}, "vertex 1 was reached"
+    low, high, measured, kept = found.values()
+    assert {one.visited for one in found.values()} == {4 * 10}, "vertex 1 was reached"
     assert low.moved == {"copied": 0, "extracted": 4 * 10}
     assert high.moved == {"copied": 4 * 20, "extracted": 0}
     assert measured.moved == low.moved, "half of the subgraph is not more than alpha"
+    assert kept.moved == low.moved, "a slot with one of two rows does not hold the subgraph"
     assert (low.subgraphs["low"], high.subgraphs["high"]) == (1, 1), "the other subgraph is not read"
 
 
