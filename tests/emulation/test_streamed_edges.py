@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -335,3 +336,40 @@ def test_what_cannot_be_streamed_is_refused(streamed):
     graph, _ = problem("pagerank", "hub", FEATURES)
     answer = streamed("pull", window_mb=0.004).plan(program("pagerank"), graph.facts, FEATURES)
     assert answer == No("edges=streamed: a window has 1,000 edges, and a vertex has 3,000; give window_mb=1")
+
+
+def test_windows_that_are_copied_ahead_are_not_overwritten_by_those_of_other_arrays(emulated, streamed):
+    """A kernel over other arrays needs more windows than there are slots left; the windows ahead stay."""
+    graph, traced = edges_and_loops.__wrapped__(), program_named("several_reductions")
+    engine = streamed("pull")
+    answers(engine, traced, graph, emulated)
+    streamer = engine.executor.run_in_progress.launcher.place
+    first, *others = sorted(streamer.rows)
+    copied, windows = streamer.copied, [(0, 20), (20, 40), (40, 60), (60, 64)]
+    streamer.prefetch([first], windows)
+    ahead = streamer.copied - copied
+    slots = {streamer.bring(others, 4 * i, 4 * i + 4) for i in range(12)}
+    assert len(slots) == len(streamer.slots) - len(windows)
+    copied = streamer.copied
+    found = [streamer.bring([first], *one) for one in windows]
+    assert not slots & {*found}
+    assert len({*found}) == len(windows)
+    assert (ahead > 0, streamer.copied) == (True, copied)
+    engine.close()
+
+
+def test_nothing_is_copied_ahead_for_supersteps_that_a_run_does_not_have(emulated, streamed):
+    """The last kernel over edges copies ahead for the next superstep, if there is one."""
+    graph, traced, counts = chain(41), program("pagerank"), Counter()
+    engine = streamed("changes-pull", window_mb=5 * 4e-6)
+    engine.prepare(traced, graph, FEATURES, emulated, Phases())
+    streamer = engine.executor.run_in_progress.launcher.place
+    fill, bring = streamer.fill, streamer.bring
+    streamer.fill = lambda *window: (counts.update(["filled"]), fill(*window))
+    streamer.bring = lambda *window: (counts.update(["read"]), bring(*window))[1]
+    for supersteps in (1, 4, 3):
+        engine.reset(inputs_for(traced, graph, FEATURES))
+        engine.run(supersteps)
+        assert counts["filled"] == counts["read"] >= 8 * supersteps
+        counts.clear()
+    engine.close()

@@ -77,8 +77,6 @@ class ScaphCudaExecutor(CudaExecutor):
     def run(self, max_supersteps: int) -> RunStatistics:
         """Run until settled, or for ``max_supersteps`` more supersteps if these are synchronous."""
         self.readings.begin()
-        if self.plan.windows.edges:
-            self.streamer.left = max_supersteps
         if self.log:
             self.log.begin()
             self.streamer.supersteps = -1

@@ -80,7 +80,6 @@ class SubgraphStreamer(Streamer):
         self._packed = 0
         self.note: Callable[[Array], None] | None = None  # takes the rows that a synchronous superstep reads
         self.supersteps = -1  # queued since a run began, less one
-        self.left = 0  # supersteps that the run may have after the latest one queued
         self.sweeper: SubgraphCall | None = None  # the latest call that copied all subgraphs, if its next one may, too
         self.ahead: dict[Hashable, int] = {}  # the slots of subgraphs that are copied before they are chosen
 
@@ -187,7 +186,6 @@ class CountedSuperstep:
     def launch(self) -> None:
         """Queue the calls."""
         self.streamer.supersteps += 1
-        self.streamer.left -= 1
         self.calls.launch()
 
 

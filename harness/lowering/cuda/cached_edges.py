@@ -81,6 +81,10 @@ class Prefixed:
         self._copied = given
         self.stream.synchronize()
 
+    def begin(self, supersteps: int) -> None:
+        """Do nothing: edges are not copied during a run."""
+        return
+
     def transferred(self) -> None:
         """Return None: reads in place are not counted."""
         return

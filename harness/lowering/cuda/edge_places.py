@@ -38,6 +38,9 @@ class Replayer(Protocol):
     def refresh(self, inputs: Inputs) -> None:
         """Prepare for a run with these inputs, whose arrays are set."""
 
+    def begin(self, supersteps: int) -> None:
+        """Prepare for at most this many more supersteps, which follow."""
+
     def transferred(self) -> Transfers | None:
         """Return what has been moved to the device since the last call; None: it is not counted."""
 
@@ -95,6 +98,10 @@ class EdgePlace(ABC):
 
     def refresh(self, inputs: Inputs) -> None:
         """Prepare for a run with these inputs; by default nothing."""
+        return
+
+    def begin(self, supersteps: int) -> None:
+        """Prepare for at most this many more supersteps; by default nothing."""
         return
 
     def transferred(self) -> Transfers | None:

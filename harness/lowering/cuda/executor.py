@@ -233,6 +233,7 @@ class CudaExecutor:
             if not first:
                 self.store.edges.fetch(self.stream.ptr)
             self.state.note(limit=wanted, first=first)
+            run.launcher.place.begin(max_supersteps)
             self.loop(run, first, wanted)
             news, record = self.state.look(), self._queue_record(min(max_supersteps, USUAL_SUPERSTEPS))
             self.stream.synchronize()

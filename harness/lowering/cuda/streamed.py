@@ -64,6 +64,8 @@ class Streamer:
         self.turn = self.copied = self.needed = 0
         self.most_ahead = min(FIRST, count - 1)
         self.swept: dict[str, bool] = {}  # whether a kernel needed all windows when it was last called, by its name
+        self.left = 0  # supersteps that the run may have after the latest one queued
+        self.differs = False  # a kernel of this superstep swept and did not in the superstep before, or vice versa
         self._ahead: deque[tuple[tuple[tuple[str, ...], int, int], int]] = deque()  # windows copied ahead, their slots
         self._counted = 0, 0  # those that :meth:`transferred` has returned
         self._freed: dict[int, list[Any]] = {}  # the events after which a slot may be overwritten
@@ -81,12 +83,16 @@ class Streamer:
                 prepared.append(self.windowed(call, listed))
                 listed = []
         assert not listed, "a kernel of other vertices follows"
-        return Streamed(prepared)
+        return Streamed(self, prepared)
 
     def refresh(self, inputs: Inputs) -> None:
         """Forget what is in the slots: a run begins."""
         self._ahead.clear()
         self.swept.clear()
+
+    def begin(self, supersteps: int) -> None:
+        """Note that at most this many supersteps follow: nothing is copied ahead for others."""
+        self.left = supersteps
 
     def transferred(self) -> Transfers:
         """Return what has been copied since the last call. Edges of a window count as visited once for each copy."""
@@ -133,13 +139,16 @@ class Streamer:
     def prefetch(self, names: Sequence[str], edges: Sequence[Bounds]) -> None:
         """Queue the copies of some windows of arrays, unless some are ahead; :meth:`bring` takes them in order."""
         if not self._ahead:
-            self._ahead.extend(((tuple(names), *one), self._next(tuple(names), *one)) for one in edges)
+            for one in edges:
+                self._ahead.append(((tuple(names), *one), self._next(tuple(names), *one)))
 
     def _next(self, names: Sequence[str], first: int, last: int) -> int:
+        """Return the next slot in turn without a window that was copied ahead, after queueing copies to it."""
+        held = {slot for _, slot in self._ahead}
+        while self.turn % len(self.slots) in held:  # fewer windows are copied ahead than there are slots
+            self.turn += 1
         number = self.turn % len(self.slots)
         self.turn += 1
-        for one in [one for one in self._ahead if one[1] == number]:
-            self._ahead.remove(one)  # it is overwritten
         self.fill(number, names, first, last)
         return number
 
@@ -249,8 +258,9 @@ class WindowedCall:
 
     def start(self) -> None:
         """Find the windows that the kernel needs, and run it for each; wait for the stream before."""
-        streamer, needed = self.streamer, self._needed()
+        streamer, needed, before = self.streamer, self._needed(), self.swept
         streamer.swept[self.kernel.name] = bool(needed) and all(needed)
+        streamer.differs = streamer.differs or self.swept != before
         slots = []
         with streamer.streams.forked():
             for number, wanted in enumerate(needed):
@@ -304,18 +314,26 @@ def parts_of_listed(call: Call, found: Sequence[Bounds]) -> list[Bounds]:
 
 
 class Streamed:
-    """Calls that are queued one by one."""
+    """Calls of a superstep that are queued one by one."""
 
-    def __init__(self, calls: Sequence[Starts]) -> None:
-        self.calls = calls
+    def __init__(self, streamer: Streamer, calls: Sequence[Starts]) -> None:
+        self.streamer, self.calls = streamer, calls
         self.windowed = [call for call in calls if isinstance(call, WindowedCall)]
 
     def launch(self) -> None:
-        """Queue all calls in order on the current stream; wait for it before calls that read edges."""
-        coming = list(self.windowed)
+        """Queue all calls in order on the current stream; wait for it before calls that read edges.
+
+        Kernels are expected to need all windows if they did in the superstep before, until one of them differs: some
+        take the place of others, such as those for all vertices and those for changes.
+        """
+        streamer = self.streamer
+        streamer.left -= 1
+        streamer.differs = False
+        coming, later = list(self.windowed), self.windowed if streamer.left > 0 else []
         for call in self.calls:
             # A windowed call waits for the stream: before that, copies for the next superstep are queued as well.
-            following = [*coming, *self.windowed] if isinstance(call, WindowedCall) else coming
+            expected = [] if streamer.differs else coming
+            following = [*expected, *later] if isinstance(call, WindowedCall) else expected
             swept = next((one for one in following if one.swept), None)
             if swept:
                 swept.prefetch()
