@@ -15,7 +15,7 @@ from harness.language.program import IDENTITY, VertexReduce
 from harness.lowering.buffers import Holds
 from harness.lowering.cuda.buffers import CudaBuffer, flips_of, of_structure, table, work
 from harness.lowering.cuda.cached_edges import Prefixed
-from harness.lowering.cuda.calls import Call, Replay
+from harness.lowering.cuda.calls import Call, Replay, Starts, recorded
 from harness.lowering.cuda.change_sums import collect_change, collect_kernel
 from harness.lowering.cuda.code import Value
 from harness.lowering.cuda.conditions import CHANGING, NEVER, OVER, REBUILDING, Condition, dense, sparse, when
@@ -35,10 +35,10 @@ from harness.lowering.cuda.persistent import lock_buffer, make_persistent
 from harness.lowering.cuda.persistent_executor import PersistentExecutor, PersistentLoop
 from harness.lowering.cuda.plan import CudaPlan, Thresholds
 from harness.lowering.cuda.ranges import Bounds, Listed, Over, WorkList, by_side
-from harness.lowering.cuda.run_extension import RunExtension, RunField, RunStart
+from harness.lowering.cuda.run_extension import Observer, RunExtension, RunField, RunStart
 from harness.lowering.cuda.run_state import RunState
 from harness.lowering.cuda.setting import CudaSetting
-from harness.lowering.cuda.streamed import Streamer
+from harness.lowering.cuda.streamed import Streamed, Streamer
 from harness.lowering.cuda.thread_planner import ThreadPlanner, combine_threads, thread_builder, thread_setting
 from harness.lowering.cuda.windows import Windows, aligned, name_of_test, unstreamable
 from harness.lowering.cuda.write_back import cuda_write_back, frontier, store_sent
@@ -86,6 +86,7 @@ __all__ = [
     "Loop",
     "LoweredProgram",
     "MessageBound",
+    "Observer",
     "Over",
     "Parameter",
     "PersistentExecutor",
@@ -99,6 +100,8 @@ __all__ = [
     "RunField",
     "RunStart",
     "RunState",
+    "Starts",
+    "Streamed",
     "Streamer",
     "Table",
     "ThreadPlanner",
@@ -137,6 +140,7 @@ __all__ = [
     "open_device",
     "places",
     "queue_ahead",
+    "recorded",
     "reduce_at_named",
     "refusal",
     "registers_of",

@@ -22,7 +22,7 @@ from harness.api.cuda import LoweredProgram, Thresholds, aligned, refusal, unstr
 if TYPE_CHECKING:
     from engines.outofmemory.schedules import ScaphSchedule
     from harness.api import GraphFacts, Program
-    from harness.api.cuda import CudaPlan
+    from harness.api.cuda import CudaKernel, CudaPlan
 
 STAGINGS = 2  # one is packed while the other is copied
 MOST_PACKED = 1 << 32  # positions in a packed subgraph take 32 bits
@@ -50,7 +50,8 @@ def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features:
     if resolved.counters:
         made = replace(made, windows=replace(windows_of(made), extra_host_bytes=facts.num_vertices))
     if probes_in_place(resolved):
-        return replace(made, source=made.source + IN_PLACE)
+        tallies = "".join(windows_of(made).tally(kernel) for kernel in tallied(made))
+        return replace(made, source=made.source + IN_PLACE + tallies)
     if not (extracts(resolved) and made.windows.edges):
         return made
     if min(made.windows.edges, facts.num_edges) >= MOST_PACKED:
@@ -71,6 +72,18 @@ def extracts(schedule: ScaphSchedule) -> bool:
 def probes_in_place(schedule: ScaphSchedule) -> bool:
     """Return whether a schedule needs the measured rate of reads in place."""
     return schedule.rule == "chosen" and schedule.low == "zero_copy"
+
+
+def tallied(plan: CudaPlan) -> list[CudaKernel]:
+    """Return the kernels of a plan over edges that may run for all subgraphs without a decision how these are read.
+
+    They read active rows in place, and one superstep follows the other: whole subgraphs that are kept in slots, and
+    rows that are logged, are known only to decisions.
+    """
+    schedule, kernels = plan.schedule, [one for one in plan.kernels if plan.windows.takes(one)]
+    if not probes_in_place(schedule) or schedule.rounds > 1 or schedule.counters or schedule.order == "zigzag":
+        return []
+    return kernels if all(kernel.visits.flags for kernel in kernels) else []
 
 
 def refused(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -10,22 +11,22 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.outofmemory.scaph.cuda_undecided import SECTOR, DecidedSuperstep, Decisions, Tallies, Tally
 from engines.outofmemory.scaph.cuda_unpacking import BYTES, WORDS
 from engines.outofmemory.scaph.cuda_windows import windows_of
 from engines.outofmemory.scaph.extraction import TABLE_BYTES, groups_of
 from engines.outofmemory.scaph.part_times import DeviceTime
-from harness.api.cuda import PinnedMemory, Streamer, aligned, name_of_test, on_host, windows
+from harness.api.cuda import PinnedMemory, Streamed, Streamer, aligned, name_of_test, on_host, windows
 
 if TYPE_CHECKING:
     from engines.outofmemory.scaph.packing import Packer
     from engines.outofmemory.scaph.reading import Choice, Readings
     from harness.api import Inputs
-    from harness.api.cuda import Bounds, Call, Replay
+    from harness.api.cuda import Bounds, Call, Replay, Starts
 
 Array = NDArray[Any]
 Counts: TypeAlias = tuple[int, int, int]  # active vertices, their edges, and the sectors that hold these edges
 
-SECTOR = 32  # bytes
 BLOCKS = 16  # of a multiprocessor, for kernels that go over the vertices of subgraphs
 MOST_BLOCKS = 2048  # of kernels over packed rows
 MOST_ROWS_OF_BLOCKS = 65_535  # of a grid
@@ -81,6 +82,8 @@ class SubgraphStreamer(Streamer):
         self.note: Callable[[Array], None] | None = None  # takes the rows that a synchronous superstep reads
         self.supersteps = -1  # queued since a run began, less one
         self.sweeper: SubgraphCall | None = None  # the latest call that copied all subgraphs, if its next one may, too
+        self.decisions: Decisions | None = None  # None: none is omitted
+        self.tallies: Tallies | None = None
         self.ahead: dict[Hashable, int] = {}  # the slots of subgraphs that are copied before they are chosen
 
     @property
@@ -89,8 +92,21 @@ class SubgraphStreamer(Streamer):
         return sum(self.rows.values())
 
     def replay(self, calls: Sequence[Call]) -> Replay:
-        """Return the calls of a superstep; the streamer counts the supersteps."""
-        return CountedSuperstep(self, super().replay(calls))
+        """Return the calls of a superstep, which decides how subgraphs are read unless that is omitted."""
+        prepared, tallies = self.prepared(calls), self.tallies
+        in_place: list[Starts] = []
+        for one in prepared if tallies else ():
+            in_place.extend([one.tally(tallies), one.call] if tallies and isinstance(one, SubgraphCall) else [one])
+        return DecidedSuperstep(self.omits_decision, Streamed(self, prepared), in_place)
+
+    def omits_decision(self) -> bool:
+        """Begin a superstep; return whether it reads all active rows in place without a decision."""
+        self.supersteps += 1
+        if not (self.tallies and self.decisions and self.decisions.omitted):
+            return False
+        self.left -= 1
+        self.sweeper, self.tallies.used = None, True
+        return True
 
     def windowed(self, call: Call, listed: Sequence[Call] = ()) -> SubgraphCall:
         """Return a call of a kernel that reads edges, prepared to run by subgraphs."""
@@ -106,6 +122,7 @@ class SubgraphStreamer(Streamer):
         """Release the slots and the buffers."""
         super().close()
         self.sweeper = None
+        self.tallies = None
         self.stagings.clear()
         self._flags_owner, self.flags = None, np.zeros(0, np.bool_)
 
@@ -176,19 +193,6 @@ class SubgraphStreamer(Streamer):
         packed.staging.unpacked.record(cupy.cuda.get_current_stream())
 
 
-@dataclass
-class CountedSuperstep:
-    """The calls of a superstep, with the streamer that counts supersteps."""
-
-    streamer: SubgraphStreamer
-    calls: Replay
-
-    def launch(self) -> None:
-        """Queue the calls."""
-        self.streamer.supersteps += 1
-        self.calls.launch()
-
-
 class SubgraphCall:
     """A call of a kernel that runs by subgraphs. ``parts``: the bounds of the vertices of each subgraph."""
 
@@ -213,7 +217,9 @@ class SubgraphCall:
         sweeper = self.streamer.sweeper
         if sweeper and (sweeper.kernel is self.kernel or self.streamer.left > 0):
             sweeper.prefetch()
-        counts, readings = self.counts(), self.streamer.readings
+        counts, readings, decisions = self.counts(), self.streamer.readings, self.streamer.decisions
+        if decisions and decisions.seconds is None:
+            self._measure(decisions)
         for number, (active, edges, _) in enumerate(counts):
             if active:
                 choice = self.choose(number, counts[number])
@@ -261,19 +267,35 @@ class SubgraphCall:
         count = len(self.parts)
         if not count:
             return []
+        grid, arguments = self._counting()
+        with self.counting.measured():
+            self.streamer.functions[name_of_test(self.kernel)](grid, (self.call.threads,), arguments)
+            found = self.found.get().reshape(-1, 3)[:count]
         self.found.fill(0)
-        flags = self.kernel.visits.flags
-        call, given = self.call, [self.call.arguments[flags]] if flags else []
+        return [(int(active), int(edges), int(sectors)) for active, edges, sectors in found]
+
+    def _counting(self) -> tuple[tuple[int, int], tuple[Any, ...]]:
+        """Return the grid and the arguments of a kernel that counts; the counts are 0 before it."""
+        count, call, flags = len(self.parts), self.call, self.kernel.visits.flags
+        given = [call.arguments[flags]] if flags else []
         arguments = (
             call.arguments["run"], *given, self.streamer.arrays["out_offsets"], self.ends, np.uint32(count), self.found
         )  # fmt: skip
-        rows = min(count, MOST_ROWS_OF_BLOCKS)
-        longest = max(last - first for first, last in self.parts)
+        rows = max(1, min(count, MOST_ROWS_OF_BLOCKS))
+        longest = max((last - first for first, last in self.parts), default=0)
         blocks = max(1, min(-(-longest // call.threads), call.multiprocessors * BLOCKS // rows))
-        with self.counting.measured():
-            self.streamer.functions[name_of_test(self.kernel)]((blocks, rows), (call.threads,), arguments)
-            found = self.found.get().reshape(-1, 3)[:count]
-        return [(int(active), int(edges), int(sectors)) for active, edges, sectors in found]
+        return (blocks, rows), arguments
+
+    def tally(self, tallies: Tallies) -> Tally:
+        """Return the call that counts what the call over all subgraphs reads in place."""
+        grid, arguments = self._counting()
+        return tallies.call(self.kernel, grid, self.call.threads, arguments)
+
+    def _measure(self, decisions: Decisions) -> None:
+        """Measure the time of a decision: the device is idle, so that the host waits only for the counts."""
+        began = time.perf_counter()
+        self.counts()
+        decisions.seconds = time.perf_counter() - began
 
     def choose(self, number: int, counts: Counts) -> Choice:
         """Return how a subgraph is read, and count the bytes that are read in place."""

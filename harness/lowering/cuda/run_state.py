@@ -26,9 +26,14 @@ class Look:
     arrived: Any  # a CuPy event
 
     def fields(self) -> dict[str, int]:
-        """Return all fields; wait for the copy."""
+        """Return all fields, and the *frontier*; wait for the copy.
+
+        The frontier is the number of edges that leave the active sources of the next superstep, of all edge stages.
+        """
         self.arrived.synchronize()
-        return dict(zip(self.names, map(int, self.host), strict=False))
+        found = dict(zip(self.names, map(int, self.host), strict=False))
+        frontiers = self.host[len(self.names) :].reshape(-1, 2)
+        return {**found, "frontier": int(frontiers[:, found["superstep"] % 2].sum())}
 
 
 class RunState:

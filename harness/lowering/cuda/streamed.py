@@ -72,6 +72,10 @@ class Streamer:
 
     def replay(self, calls: Sequence[Call]) -> Replay:
         """Return the calls, those that read edges in windows. They are not recorded."""
+        return Streamed(self, self.prepared(calls))
+
+    def prepared(self, calls: Sequence[Call]) -> list[Starts]:
+        """Return the calls of a superstep, those that read edges prepared to run in windows."""
         prepared: list[Starts] = []
         listed: list[Call] = []
         for call in calls:
@@ -83,7 +87,7 @@ class Streamer:
                 prepared.append(self.windowed(call, listed))
                 listed = []
         assert not listed, "a kernel of other vertices follows"
-        return Streamed(self, prepared)
+        return prepared
 
     def refresh(self, inputs: Inputs) -> None:
         """Forget what is in the slots: a run begins."""
