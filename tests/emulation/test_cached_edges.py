@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,9 +13,12 @@ import pytest
 
 from harness.contract import Device, No, Phases, ScheduleError
 from harness.emulation.arrays import Event, Stream
+from harness.graph.generators import grid
 from harness.language import Inputs
+from harness.lowering.cuda import cached_edges
 from harness.lowering.cuda import executor as cuda
 from harness.lowering.cuda.cached_edges import Prefixed, Together
+from harness.lowering.cuda.calls import Call
 from harness.lowering.cuda.edge_places import MappedEdges
 from harness.lowering.cuda.prefix import Prefix
 from harness.lowering.cuda.windows import ALIGNED_BYTES, SLACK
@@ -165,6 +170,7 @@ def test_parts_of_a_call_are_the_vertices_with_cached_edges_and_the_others(emula
 def test_both_calls_follow_earlier_work_and_are_followed_by_later_work(emulated, monkeypatch):
     cuda, noted = sys.modules["cupy"].cuda, []
     current, beside = Stream(), Stream()
+    monkeypatch.setattr(cached_edges, "with_room", lambda call: call)
     monkeypatch.setattr(cuda, "get_current_stream", lambda: current)
     together = Together(*(SimpleNamespace(start=partial(noted.append, name)) for name in ("cached", "others")), beside)
     names = {current: "run", beside: "beside", together.begun: "begun", together.ended: "ended"}
@@ -176,8 +182,32 @@ def test_both_calls_follow_earlier_work_and_are_followed_by_later_work(emulated,
             kind, name, lambda *given, text=text: noted.append(text.format(*(names.get(one) for one in given)))
         )
     together.start()
-    begin, own = ["run records begun", "beside waits begun"], ["on beside", "cached", "beside records ended", "on run"]
-    assert noted == [*begin, *own, "others", "run waits ended"]
+    begin, own = ["run records begun", "beside waits begun"], ["on beside", "others", "beside records ended", "on run"]
+    assert noted == [*begin, *own, "cached", "run waits ended"]
+
+
+def test_calls_that_read_the_link_begin_first_and_leave_room_for_others(emulated, engine_for, monkeypatch):
+    """Grids have as many blocks as rows of 256 vertices, unless they read the link; all edges are still read."""
+    traced, graph, started = program("pagerank"), grid(rows=70, columns=80), []
+    inputs = ALGORITHMS["pagerank"].inputs(graph, FEATURES)
+    wanted, _ = answers(engine_for("tiled"), traced, graph, emulated, inputs)
+    monkeypatch.setattr(cached_edges, "LINK_BLOCKS", 2)
+    start = Call.start
+    monkeypatch.setattr(Call, "start", lambda call: (started.append(call), start(call)))
+    engine = engine_for("tiled", 0.03)
+    found, _ = answers(engine, traced, graph, emulated, inputs)
+    np.testing.assert_allclose(found["rank"], wanted["rank"], rtol=1e-5)
+    pairs = [(one, other) for one, other in pairwise(started)
+             if one.launch and other.launch and one.launch.kernel.name == other.launch.kernel.name]  # fmt: skip
+    near = engine.executor.run_in_progress.launcher.place.near["out_neighbours"]
+    assert pairs
+    for link, cached in pairs:
+        assert link.arguments["out_neighbours"] is not near
+        assert cached.arguments["out_neighbours"] is near
+        assert link.grid == (2 * link.multiprocessors,)
+        assert cached.grid[0] > 2 * link.multiprocessors
+    few = replace(pairs[0][1], launch=replace(pairs[0][1].launch, most="all"))
+    assert cached_edges.with_room(few) is few, "its blocks do not repeat"
 
 
 # without a device -----------------------------------------------------------------------------------------------------
