@@ -8,6 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from engines.outofmemory.emogi import cuda_plan
 from harness.contract import Phases
 from harness.graph import Graph
 from harness.graph.generators import rmat
@@ -15,7 +16,7 @@ from harness.language import trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.cuda.loop import CudaRun
-from tests.emulation.device import THREADS
+from tests.emulation.device import THREADS, emulate
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
 from tests.engines.emogi import ACCESS, OPTIONS, requests_of, rows_of
 from tests.engines.test_cuda import algorithms, check_every_superstep, random_network
@@ -186,3 +187,22 @@ def test_pages_beyond_the_kept_share_leave_the_device_after_every_superstep(advi
     assert taken.settled
     assert engine.resolved_options()["kept_share"] == share
     engine.close()
+
+
+@pytest.mark.parametrize("racing", [False, True])
+@pytest.mark.parametrize(("access", "frontier"), [("merged", "flags"), ("aligned", "list"), ("chunk", "flags")])
+@pytest.mark.parametrize("name", ["pagerank", "sssp"])
+def test_rows_that_all_warps_of_a_block_read(name, access, frontier, racing, monkeypatch, tmp_path):
+    """Rows of 8 edges and more are long here, and a block lists two of them."""
+    source = (cuda_plan.FOLDER / "emogi.cuh").read_text(encoding="utf-8")
+    short = source.replace("LONG = 2048;", "LONG = 8;").replace("LONG_ROWS = 32;", "LONG_ROWS = 2;")
+    assert short.count("= 8;") == source.count("= 8;") + 1
+    assert short.count("= 2;") == source.count("= 2;") + 1
+    (tmp_path / "emogi.cuh").write_text(short, encoding="utf-8")
+    monkeypatch.setattr(cuda_plan, "FOLDER", tmp_path)
+    monkeypatch.setitem(SCHEDULES, "emogi", ("emogi", {"access": access, "frontier": frontier}))
+    algorithm, device = algorithms()[name], emulate(monkeypatch, racing=racing)
+    graph = algorithm.prepare_graph(rmat(scale=8, edge_factor=12, seed=4, max_weight=4))
+    assert (np.diff(graph.csr.offsets) >= 8).sum() > 2 * graph.num_vertices / 8, "some warps read long rows alone"
+    inputs = algorithm.inputs(graph, 3)
+    check_every_superstep("emogi", trace(algorithm), graph, inputs, 3, device, 4)

@@ -28,27 +28,58 @@ READ = """\
                 @edge
             }}"""
 # A warp requests AHEAD lines before it processes any: the warp of a long row alone would wait for each of its lines.
-READ_AHEAD = """\
-            {counter}@source
-            for (EdgeId base = Access::first(start); base < stop; base += AHEAD * Access::STEP) {{
-                Id ahead[AHEAD];
-                @declare
-                _Pragma("unroll") for (int i = 0; i < AHEAD; ++i) {{
-                    const EdgeId e = base + i * Access::STEP;
-                    if (e >= stop) break;
-                    if (e >= start) {{
-                        ahead[i] = out_neighbours[e];
-                        @ahead
+# Rows of LONG edges and more are left until the block has processed the others. Then all its warps read each of them:
+# the last rows of a launch would otherwise be read by few warps, at a fraction of the rate of the link.
+VERTICES_AHEAD = """
+    @kernel
+    typedef {access} Access;
+    __shared__ Id long_rows[LONG_ROWS], long_count;
+    if (threadIdx.x == 0) long_count = 0;
+    __syncthreads();
+    for (int pass = 0; pass < 2; ++pass) {{
+        const bool whole = pass == 0;  // a warp reads a row
+        if (!whole) __syncthreads();
+        const size_t each = whole ? Access::VERTICES : 1;
+        const size_t begin = whole ? {begin} + thread_of_grid() / Access::LANES_OF_ROW * each : 0;
+        const size_t end = whole ? {end} : size_t(long_count < LONG_ROWS ? long_count : LONG_ROWS);
+        const size_t next = whole ? threads_of_grid() / Access::LANES_OF_ROW * each : 1;
+        for (size_t first_row = begin; first_row < end; first_row += next) {{
+            for (size_t i = first_row; i < first_row + each && i < end; ++i) {{
+                const Id u = whole ? {vertex} : long_rows[i];
+                if (whole && !({active})) continue;
+                const EdgeId start = out_offsets[u], stop = out_offsets[u + 1];
+                if (start == stop) continue;
+                EdgeId from = Access::first(start), step = AHEAD * Access::STEP;
+                if (whole) {{
+                    {counter}if (stop - start >= LONG && keep(u, long_rows, &long_count, LONG_ROWS)) continue;
+                }} else {{
+                    from += threadIdx.x / 32 * step;
+                    step *= BLOCK / 32;
+                }}
+                @source
+                for (EdgeId base = from; base < stop; base += step) {{
+                    Id ahead[AHEAD];
+                    @declare
+                    _Pragma("unroll") for (int i = 0; i < AHEAD; ++i) {{
+                        const EdgeId e = base + i * Access::STEP;
+                        if (e >= stop) break;
+                        if (e >= start) {{
+                            ahead[i] = out_neighbours[e];
+                            @ahead
+                        }}
+                    }}
+                    _Pragma("unroll") for (int i = 0; i < AHEAD; ++i) {{
+                        const EdgeId e = base + i * Access::STEP;
+                        if (e >= stop) break;
+                        if (e < start) continue;
+                        const Id v = ahead[i];
+                        @edge
                     }}
                 }}
-                _Pragma("unroll") for (int i = 0; i < AHEAD; ++i) {{
-                    const EdgeId e = base + i * Access::STEP;
-                    if (e >= stop) break;
-                    if (e < start) continue;
-                    const Id v = ahead[i];
-                    @edge
-                }}
-            }}"""
+            }}
+        }}
+    }}
+"""
 # If an earlier row has edges in the sector in which this row begins and is read, too, caches still have the sector.
 SHARED = """\
             EdgeId fresh = start;
@@ -136,8 +167,13 @@ def visit_template(access: str, active: str, *, listing: bool, counted: bool) ->
         counter = VISITED if counted else ""
         return TILES.format(counting="", active=active, counter=counter, lines=READ_LINES)
     counter = "if (Access::leads()) visited += stop - start;\n            " if counted else ""
-    row = READ_AHEAD if reads_ahead(access) else READ
-    return _over_vertices(access, active, row.format(counter=counter), listing=listing)
+    if not reads_ahead(access):
+        return _over_vertices(access, active, READ.format(counter=counter), listing=listing)
+    begin, end, vertex = _range(listing)
+    return VERTICES_AHEAD.format(
+        access=TYPES[access], begin=begin, end=end, vertex=vertex, active=active,
+        counter=counter.replace("\n", "\n        "),
+    )  # fmt: skip
 
 
 def reads_ahead(access: str) -> bool:
@@ -158,7 +194,12 @@ def count_template(access: str, active: str, before: str, *, listing: bool) -> s
 
 
 def _over_vertices(access: str, active: str, row: str, *, listing: bool, counting: str = "") -> str:
-    begin, end, vertex = ("size_t(0)", "listed[0]", "frontier[i]") if listing else ("size_t(first)", "last", "Id(i)")
+    begin, end, vertex = _range(listing)
     return VERTICES.format(
         counting=counting, access=TYPES[access], begin=begin, end=end, vertex=vertex, active=active, row=row
     )
+
+
+def _range(listing: bool) -> tuple[str, str, str]:
+    """Return the bounds of the numbers of vertices, and the vertex of the number ``i``, in C++."""
+    return ("size_t(0)", "listed[0]", "frontier[i]") if listing else ("size_t(first)", "last", "Id(i)")

@@ -11,6 +11,11 @@ constexpr EdgeId LINE = 32, SECTOR = 8;  // ids
 // 0.57, 0.69, 0.78 and 0.83 of the rate of copies with 1, 2, 4 and 8 lines (H200, PCIe 5).
 constexpr int AHEAD = 8;
 
+// A row of LONG edges takes a warp eight round trips over the link. A block lists at most LONG_ROWS longer rows; its warps
+// read further ones alone.
+constexpr EdgeId LONG = 2048;
+constexpr Id LONG_ROWS = 32;
+
 // LANES_OF_ROW lanes read the edges of a vertex: each from `first` on, STEP edges apart. They take VERTICES vertices in
 // turn.
 struct Naive {
@@ -40,6 +45,16 @@ __device__ inline void append(bool keep, Id v, Id* list, Id* length)
     if (lane_id() == 0 && kept) at = atomicAdd(length, Id(__popc(kept)));
     at = __shfl_sync(WARP, at, 0);
     if (keep) list[at + __popc(kept & ((1u << lane_id()) - 1u))] = v;
+}
+
+// Append a vertex to the list of a block; return whether there was room. All lanes of a warp call this for the same one.
+__device__ inline bool keep(Id u, Id* list, Id* length, Id room)
+{
+    Id at = 0;
+    if (lane_id() == 0) at = atomicAdd(length, Id(1));
+    at = __shfl_sync(WARP, at, 0);
+    if (lane_id() == 0 && at < room) list[at] = u;
+    return at < room;
 }
 
 // The active vertices among BLOCK consecutive ones, and the lines of 128 bytes that hold their edges. Each line is listed
