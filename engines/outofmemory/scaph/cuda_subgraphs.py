@@ -207,6 +207,8 @@ class SubgraphCall:
         self.parts = windows(self.offsets, *call.bounds, streamer.plan.windows.edges)
         self.ends = cupy.asarray(np.array([call.bounds[0], *(last for _, last in self.parts)], np.uint32))
         self.found = cupy.zeros(3 * max(1, len(self.parts)), np.int64)
+        pinned = cupy.cuda.alloc_pinned_memory(self.found.nbytes)  # copies from the device to other memory take longer
+        self.on_host = np.frombuffer(pinned, np.int64, len(self.found))
         self._made: dict[tuple[int, int | None], Call] = {}
         times = streamer.readings.times
         self.counting, self.fetching = DeviceTime(times, "values"), DeviceTime(times, "flags")
@@ -270,9 +272,9 @@ class SubgraphCall:
         grid, arguments = self._counting()
         with self.counting.measured():
             self.streamer.functions[name_of_test(self.kernel)](grid, (self.call.threads,), arguments)
-            found = self.found.get().reshape(-1, 3)[:count]
+            self.found.get(out=self.on_host, blocking=False)
         self.found.fill(0)
-        return [(int(active), int(edges), int(sectors)) for active, edges, sectors in found]
+        return [(active, edges, sectors) for active, edges, sectors in self.on_host.reshape(-1, 3)[:count].tolist()]
 
     def _counting(self) -> tuple[tuple[int, int], tuple[Any, ...]]:
         """Return the grid and the arguments of a kernel that counts; the counts are 0 before it."""

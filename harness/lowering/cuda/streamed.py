@@ -248,6 +248,8 @@ class WindowedCall:
         self.parts = self.edges if of_edges else found
         self.listed = [(one, parts_of_listed(one, found)) for one in listed]
         self.wanted = cupy.zeros(max(1, len(found)), np.bool_)
+        pinned = cupy.cuda.alloc_pinned_memory(self.wanted.nbytes)  # copies from the device to other memory take longer
+        self.on_host = np.frombuffer(pinned, np.bool_, len(self.wanted))
         self.ends = cupy.asarray(np.array([first, *(high for _, high in found)], np.uint32))
         self._made: dict[tuple[int, int], tuple[Call, list[Call]]] = {}
 
@@ -298,6 +300,9 @@ class WindowedCall:
         return self._made[number, slot]
 
     def _needed(self) -> list[bool]:
+        """Return which windows the kernel needs, after waiting for the current stream."""
+        import cupy
+
         count = len(self.parts)
         if not count:
             return []
@@ -306,7 +311,9 @@ class WindowedCall:
         arguments = (self.call.arguments["run"], *flags, self.ends, np.uint32(count), self.wanted)
         test = self.streamer.functions[name_of_test(self.kernel)]
         test((min(count, MOST_BLOCKS),), (self.call.threads,), arguments)
-        return [bool(one) for one in self.wanted.get()]
+        self.wanted.get(out=self.on_host, blocking=False)
+        cupy.cuda.get_current_stream().synchronize()
+        return [bool(one) for one in self.on_host]
 
 
 def parts_of_listed(call: Call, found: Sequence[Bounds]) -> list[Bounds]:
