@@ -142,7 +142,11 @@ def strata(rows: Array, columns: Array, sides: tuple[int, int], blocks: int) -> 
     the order of :func:`alternating`.
     """
     number = block_numbers(rows, columns, sides, blocks)
-    edges = alternating(rows, number, blocks**2)
+    if blocks**2 > len(number):  # most blocks are empty, and counters are allocated for each
+        present, dense = np.unique(number, return_inverse=True)
+        edges = alternating(rows, dense, len(present))
+    else:
+        edges = alternating(rows, number, blocks**2)
     number = number[edges]
     units = bounds_of(np.diff(number) != 0, len(edges))
     return Batches(edges, np.searchsorted(units, bounds_of(np.diff(number // blocks) != 0, len(edges))), units)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engines.lonestar.cpu_blocks import GridPass
 from engines.lonestar.cpu_locks import HubColumns
-from engines.lonestar.orders import BatchTable, GridTable, WaveTable, batches_of, block_numbers, equal_blocks
+from engines.lonestar.orders import BatchTable, GridTable, WaveTable, batches_of, block_numbers, equal_blocks, strata
 from engines.lonestar.schedule import LonestarSchedule
 from engines.lonestar.stamps import serial_order
 from harness.contract import EngineFailure
@@ -100,6 +100,20 @@ def test_the_tables_of_a_grid_and_of_a_wavefront():
     assert wave.destinations.tolist() == [4, 4, 5, 5, 6, 6, 7, 7] * 2
     assert [sorted(wave.visits[first : first + 4]) for first in (0, 4)] == [[0, 1, 2, 3]] * 2
     assert WaveTable(2, 8).of(graph).visits.tolist() != wave.visits.tolist()
+
+
+def test_strata_of_mostly_empty_blocks_are_those_of_their_numbers():
+    """10^5 block rows and columns: counters of all blocks would take 80 GB."""
+    rng = np.random.default_rng(3)
+    rows, columns = np.sort(rng.integers(0, 40, 300)), rng.integers(0, 30, 300)
+    for blocks in (3, 20, 100_000):
+        found = strata(rows, columns, (40, 30), blocks)
+        number = block_numbers(rows, columns, (40, 30), blocks)[found.edges]
+        assert sorted(found.edges) == list(range(300))
+        assert (np.diff(number) >= 0).all()
+        assert found.units is not None
+        assert found.units.tolist() == [0, *(np.flatnonzero(np.diff(number)) + 1), 300]
+        assert len(found.batches) == len({*(number // blocks)}) + 1
 
 
 @pytest.mark.parametrize("order", ["agm_e", "diag", "blkdiag", "levels"])
