@@ -11,7 +11,9 @@ import time
 import numpy as np
 import pytest
 
+from engines.outofmemory.scaph import cuda_executor
 from engines.outofmemory.scaph.cuda_engine import ScaphCudaEngine
+from engines.outofmemory.scaph.values import Rates
 from engines.outofmemory.schedules import ScaphSchedule
 from harness.contract import Device, Phases
 from harness.device.compilation import compiled
@@ -117,6 +119,29 @@ def test_values_are_those_of_the_cpu(name, options, device, monkeypatch):
     engines[1].prepare(trace(algorithms()[name]), graph, 1, Device("cuda", device.index), Phases())
     for cpu, _ in check_values_on_both(engines, inputs, 6, given, monkeypatch):
         assert bool(cpu.data) == ("counters" in options)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["bfs", "sssp", "components"])
+def test_supersteps_without_decisions_count_what_others_count(name, device, monkeypatch):
+    monkeypatch.setattr(cuda_executor, "measured_rates", lambda *_: Rates(1.0, 100.0))  # nothing is copied
+    algorithm, found = algorithms()[name], []
+    graph = algorithm.prepare_graph(fresh_graph(16, 16))
+    inputs = algorithm.inputs(graph, 1)
+    for seconds in (-1e9, 1e9):  # decisions that are always made, and never
+        engine = ScaphCudaEngine(ScaphSchedule(window_mb=0.3, rule="chosen", low="zero_copy"))
+        engine.prepare(trace(algorithm), graph, 1, Device("cuda", device.index), Phases())
+        engine.executor.streamer.decisions.seconds = seconds
+        engine.reset(inputs)
+        steps = [engine.run(1) for _ in range(8)]
+        engine.reset(inputs)
+        whole = engine.run(1000)
+        found.append([(one.supersteps, one.transfers) for one in (*steps, whole)])
+        engine.close()
+    assert sum(moved.moved["zero_copy"] for _, moved in found[0]) > 0
+    for (decided, one), (omitted, other) in zip(*found, strict=True):
+        assert (decided, one.visited, one.subgraphs) == (omitted, other.visited, other.subgraphs)
+        assert one.moved.get("zero_copy", 0) == other.moved.get("zero_copy", 0)
 
 
 @pytest.mark.gpu

@@ -270,3 +270,12 @@ def test_rows_are_packed_by_no_more_threads_than_the_pool_has(threads):
     pool = int(packing.numba.config.NUMBA_NUM_THREADS)
     packer = packing.Packer(threads)
     assert (packer.parts, packer.threads) == (threads, min(threads, pool))
+
+
+def test_a_copy_takes_no_less_time_than_queueing_it():
+    """1,000 bytes are copied in 10 seconds; 1,000 or 1,500 are read in place in 20 or 30."""
+    least = LeastTime(Rates(100.0, 50.0, queued=25.0))
+    assert not least.high(1000, 1000, before=0)
+    assert least.high(1500, 1000, before=0)
+    assert LeastTime(Rates(100.0, 50.0, queued=5.0)).high(600, 1000, before=0)
+    assert LeastTime(Rates(0.0, 0.0)).high(0, 0, before=0)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,58 +36,95 @@ def measured_rates(streamer: SubgraphStreamer, means: str) -> Rates:
     """Return the rates of copies of whole subgraphs and of another means, in bytes per second.
 
     ``means``: *copied*, *extracted* or *zero_copy*. A sample reads up to 32 MB of the neighbours of the graph, which
-    takes some milliseconds.
+    takes some milliseconds; a copy, no more than a subgraph. Copies and reads in place are timed on the device, because
+    runs queue them ahead. Rows are packed by the host while it waits for nothing else.
     """
     import cupy
 
     neighbours, slot = streamer.arrays["out_neighbours"], streamer.slots[0]
-    size = min(neighbours.nbytes, slot.nbytes, MOST_BYTES) // 4 * 4
-    runtime = cupy.cuda.runtime
+    most = min(neighbours.nbytes, MOST_BYTES) // 4 * 4
+    whole, runtime, current = min(most, slot.nbytes // 4 * 4), cupy.cuda.runtime, cupy.cuda.get_current_stream()
 
-    def part(sample: int) -> int:
+    def part(sample: int, size: int) -> int:
         """Return the address of a sample; samples differ, so that no cache holds them."""
-        most = neighbours.nbytes - size
-        return int(neighbours.data.ptr) + (sample * size % most // 4 * 4 if most else 0)
+        rest = neighbours.nbytes - size
+        return int(neighbours.data.ptr) + (sample * size % rest // 4 * 4 if rest else 0)
 
-    def copy(sample: int) -> int:
-        source, to = part(sample), int(slot.data.ptr)
-        runtime.memcpyAsync(to, source, size, runtime.memcpyHostToDevice, streamer.stream.ptr)
-        streamer.stream.synchronize()
-        return size
+    def copy(sample: int) -> tuple[int, float]:
+        source, to, stream = part(sample, whole), int(slot.data.ptr), streamer.stream
 
-    def read(sample: int) -> int:
-        blocks = max(1, min(size // 4 // streamer.plan.threads, 8 * streamer.multiprocessors))
-        arguments = (np.uint64(part(sample)), np.uint64(size // 4), np.uint64(slot.data.ptr))
-        streamer.functions[ADJACENT]((blocks,), (streamer.plan.threads,), arguments)
-        cupy.cuda.get_current_stream().synchronize()
-        return size
+        def queue() -> None:
+            runtime.memcpyAsync(to, source, whole, runtime.memcpyHostToDevice, stream.ptr)
 
-    def pack(_: int) -> int:
+        return whole, seconds_on(stream, queue)
+
+    def read(sample: int) -> tuple[int, float]:
+        return most, seconds_on(current, lambda: read_in_place(streamer, part(sample, most), most // 4))
+
+    def pack(_: int) -> tuple[int, float]:
         assert streamer.packer is not None
-        offsets = streamer.store.graph.csr.offsets
-        vertices = min(int(np.searchsorted(offsets, size // 4, side="right")) - 1, len(offsets) - 1)
+        begin, offsets = time.perf_counter(), streamer.store.graph.csr.offsets
+        vertices = min(int(np.searchsorted(offsets, whole // 4, side="right")) - 1, len(offsets) - 1)
         flags = np.arange(vertices) % EVERY == 0
         table, room = np.zeros((groups_of(vertices), 2), np.uint32), streamer.stagings[0].host.host
         edges = streamer.packer.mark(flags, offsets, 0, table)
         packed = room[: 4 * edges].view(np.uint32)
         streamer.packer.copy(table, offsets, 0, edges, 1, on_host(neighbours), packed)
-        return 4 * edges
+        return 4 * edges, time.perf_counter() - begin
 
     copied = rate_of(copy)
     if means == "copied" or not copied:
         return Rates(copied, copied)
     other = rate_of(pack if means == "extracted" else read)
-    return Rates(copied, min(other, copied) or copied)
+    queued = 0.0 if means == "extracted" else seconds_to_queue(streamer)
+    return Rates(copied, min(other, copied) or copied, queued)
 
 
-def rate_of(work: Callable[[int], int]) -> float:
+def read_in_place(streamer: SubgraphStreamer, source: int, words: int) -> None:
+    """Queue a kernel that reads some words of host memory in place."""
+    blocks = max(1, min(words // streamer.plan.threads, 8 * streamer.multiprocessors))
+    arguments = (np.uint64(source), np.uint64(words), np.uint64(streamer.slots[0].data.ptr))
+    streamer.functions[ADJACENT]((blocks,), (streamer.plan.threads,), arguments)
+
+
+def seconds_to_queue(streamer: SubgraphStreamer) -> float:
+    """Return the seconds in which the host queues the copy of a subgraph, and a kernel after it; the fewest count."""
+    import cupy
+
+    best = math.inf
+    for _ in range(SAMPLES):
+        cupy.cuda.Device().synchronize()
+        begin = time.perf_counter()
+        with streamer.streams.forked():
+            streamer.fill(0, ["out_neighbours"], 0, 1)
+            with streamer.streams.of(0):
+                streamer.wait_for(0)
+                read_in_place(streamer, int(streamer.arrays["out_neighbours"].data.ptr), 1)
+                streamer.free(0)
+        best = min(best, time.perf_counter() - begin)
+        streamer.join([0])
+    return best
+
+
+def seconds_on(stream: Any, queue: Callable[[], object]) -> float:
+    """Return the seconds that queued work takes on a stream of the device."""
+    import cupy
+
+    begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+    begin.record(stream)
+    queue()
+    end.record(stream)
+    end.synchronize()
+    return float(cupy.cuda.get_elapsed_time(begin, end)) / 1000
+
+
+def rate_of(work: Callable[[int], tuple[int, float]]) -> float:
     """Return the highest rate of some work in bytes per second; 0 if there is none.
 
-    ``work`` takes the number of a sample and returns the bytes that it read.
+    ``work`` takes the number of a sample and returns the bytes that it read, and its seconds.
     """
     best = 0.0
     for sample in range(SAMPLES):
-        begin = time.perf_counter()
-        done = work(sample)
-        best = max(best, done / (time.perf_counter() - begin))
+        done, seconds = work(sample)
+        best = max(best, done / seconds)
     return best

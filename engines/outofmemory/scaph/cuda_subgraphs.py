@@ -29,7 +29,7 @@ Counts: TypeAlias = tuple[int, int, int]  # active vertices, their edges, and th
 
 BLOCKS = 16  # of a multiprocessor, for kernels that go over the vertices of subgraphs
 MOST_BLOCKS = 2048  # of kernels over packed rows
-MOST_ROWS_OF_BLOCKS = 65_535  # of a grid
+MOST_AT_ONCE = 65_535  # subgraphs that have blocks of their own
 ORDER = ("resident", "copied", "extracted")  # the host packs while whole subgraphs are copied
 
 
@@ -220,14 +220,17 @@ class SubgraphCall:
         if sweeper and (sweeper.kernel is self.kernel or self.streamer.left > 0):
             sweeper.prefetch()
         counts, readings, decisions = self.counts(), self.streamer.readings, self.streamer.decisions
+        began = time.perf_counter()
         if decisions and decisions.seconds is None:
-            self._measure(decisions)
+            self.counts()  # once more, to measure a decision: the device is idle, so the host waits only for the counts
         for number, (active, edges, _) in enumerate(counts):
             if active:
                 choice = self.choose(number, counts[number])
                 readings.traffic.visited += edges * self.edge_bytes
                 if edges or choice.whole:
                     chosen[number] = choice
+        if decisions and decisions.seconds is None:
+            decisions.seconds = time.perf_counter() - began
         if self.streamer.note:
             self._note(self.streamer.note, counts)
         flags = self.flags([number for number, choice in chosen.items() if choice.means == "extracted"], counts)
@@ -276,28 +279,23 @@ class SubgraphCall:
         self.found.fill(0)
         return [(active, edges, sectors) for active, edges, sectors in self.on_host.reshape(-1, 3)[:count].tolist()]
 
-    def _counting(self) -> tuple[tuple[int, int], tuple[Any, ...]]:
+    def _counting(self) -> tuple[tuple[int], tuple[Any, ...]]:
         """Return the grid and the arguments of a kernel that counts; the counts are 0 before it."""
         count, call, flags = len(self.parts), self.call, self.kernel.visits.flags
         given = [call.arguments[flags]] if flags else []
-        arguments = (
-            call.arguments["run"], *given, self.streamer.arrays["out_offsets"], self.ends, np.uint32(count), self.found
-        )  # fmt: skip
-        rows = max(1, min(count, MOST_ROWS_OF_BLOCKS))
+        at_once = max(1, min(count, MOST_AT_ONCE))
         longest = max((last - first for first, last in self.parts), default=0)
-        blocks = max(1, min(-(-longest // call.threads), call.multiprocessors * BLOCKS // rows))
-        return (blocks, rows), arguments
+        own = max(1, min(-(-longest // call.threads), call.multiprocessors * BLOCKS // at_once))
+        arguments = (
+            call.arguments["run"], *given, self.streamer.arrays["out_offsets"], self.ends, np.uint32(count),
+            np.uint32(own), self.found,
+        )  # fmt: skip
+        return (own * at_once,), arguments
 
     def tally(self, tallies: Tallies) -> Tally:
         """Return the call that counts what the call over all subgraphs reads in place."""
         grid, arguments = self._counting()
         return tallies.call(self.kernel, grid, self.call.threads, arguments)
-
-    def _measure(self, decisions: Decisions) -> None:
-        """Measure the time of a decision: the device is idle, so that the host waits only for the counts."""
-        began = time.perf_counter()
-        self.counts()
-        decisions.seconds = time.perf_counter() - began
 
     def choose(self, number: int, counts: Counts) -> Choice:
         """Return how a subgraph is read, and count the bytes that are read in place."""

@@ -76,7 +76,7 @@ class Tallies:
         self.edge_bytes = [sum(row for name, row in rows.items() if name in kernel.arguments) for kernel in kernels]
         self.used = False
 
-    def call(self, kernel: CudaKernel, grid: tuple[int, int], threads: int, arguments: Sequence[Any]) -> Tally:
+    def call(self, kernel: CudaKernel, grid: tuple[int], threads: int, arguments: Sequence[Any]) -> Tally:
         """Return the call that counts for a kernel.
 
         ``arguments``: up to the counts of each subgraph, which are 0 before and after it.
@@ -101,7 +101,7 @@ class Tally:
     """A call of a kernel that counts and sums; ``arguments``: in the kernel's order."""
 
     function: Any
-    grid: tuple[int, int]
+    grid: tuple[int]
     threads: int
     arguments: tuple[Any, ...]
 

@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     from harness.api.cuda import CudaKernel, CudaPlan
 
 # Count the active vertices of each window, their edges, and the sectors of host memory that hold these edges.
-COUNTED = """extern "C" __global__ void {name}(Run* run, {flags}const EdgeId* rows, const Id* ends, Id n, Count* found{more})
+# `own`: the blocks of a window.
+COUNTED = """extern "C" __global__ void {name}(Run* run, {flags}const EdgeId* rows, const Id* ends, Id n, Id own, Count* found{more})
 {{
     if ({never}) return;
-    for (Id w = blockIdx.y; w < n; w += gridDim.y) {{
+    for (Id w = blockIdx.x / own; w < n; w += gridDim.x / own) {{
         Count active = 0, edges = 0, sectors = 0;
-        for (Id v = ends[w] + thread_of_grid(); v < ends[w + 1]; v += threads_of_grid()) {{
+        for (Id v = ends[w] + blockIdx.x % own * BLOCK + threadIdx.x; v < ends[w + 1]; v += own * BLOCK) {{
             if (!({wanted})) continue;
             const EdgeId start = rows[v], stop = rows[v + 1];
             ++active;

@@ -33,22 +33,28 @@ class Rule:
 class Rates:
     """Rates in bytes per second; 0 if the graph has no edges.
 
-    ``copied``: of copies of whole subgraphs. ``other``: of reads of active rows by the other means.
+    ``copied``: of copies of whole subgraphs. ``other``: of reads of active rows by the other means. ``queued``: the
+    seconds in which the host queues the copy and the kernel of a subgraph, beyond those of the other means.
     """
 
     copied: float
     other: float
+    queued: float = 0.0
 
 
 @dataclass(frozen=True)
 class LeastTime:
-    """The rule by time: a value is high if a whole copy is estimated to take no longer than reading the active rows."""
+    """The rule by time: a value is high if a whole copy is estimated to take no longer than reading the active rows.
+
+    Subgraphs are queued while those before are copied, so that a copy takes the longer of both times.
+    """
 
     rates: Rates
 
     def high(self, useful: int, whole: int, before: int) -> bool:
         """Return whether a subgraph of ``whole`` bytes is of high value; ``useful``: the bytes that are read if not."""
-        return whole * self.rates.other <= useful * self.rates.copied
+        rates = self.rates
+        return not rates.copied or max(whole / rates.copied, rates.queued) * rates.other <= useful
 
 
 @dataclass
