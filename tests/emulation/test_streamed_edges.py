@@ -159,7 +159,7 @@ def test_streams_of_slots_wait_for_work_before_them_and_are_waited_for(emulated,
 
 
 def test_first_windows_are_copied_before_they_are_known_to_be_needed(emulated, streamed):
-    """After a superstep that needed all windows, the next one begins with four that are in slots; a run has none."""
+    """At the beginning, and after a superstep that needed all windows, four windows are in slots already."""
     graph, traced, ahead = chain(41), program("pagerank"), 4
     engine = streamed("pull", window_mb=5 * 4e-6)
     engine.prepare(traced, graph, FEATURES, emulated, Phases())
@@ -177,10 +177,10 @@ def test_first_windows_are_copied_before_they_are_known_to_be_needed(emulated, s
             filled.clear()
             engine.reset(inputs_for(traced, graph, FEATURES))
             engine.run(3)
-            windows = filled[1 : filled.index("decided", 1) - ahead]
+            at = filled.index("decided")
+            windows = [*filled[:at], *filled[at + 1 : filled.index("decided", at + 1) - ahead]]
             assert len(windows) > ahead
-            again = [*windows[:ahead], "decided", *windows[ahead:]]
-            assert filled == ["decided", *windows, *again, *again]
+            assert filled == 3 * [*windows[:ahead], "decided", *windows[ahead:]]
     engine.close()
 
 
@@ -355,6 +355,22 @@ def test_windows_that_are_copied_ahead_are_not_overwritten_by_those_of_other_arr
     assert not slots & {*found}
     assert len({*found}) == len(windows)
     assert (ahead > 0, streamer.copied) == (True, copied)
+    engine.close()
+
+
+def test_windows_ahead_that_no_kernel_reads_are_dropped_at_the_end_of_a_superstep(emulated, streamed):
+    """Others could not use their slots. Those for the next superstep stay."""
+    engine, traced, graph = streamed("pull"), program("pagerank"), chain(41)
+    answers(engine, traced, graph, emulated)
+    streamer = engine.executor.run_in_progress.launcher.place
+    for later, kept in ((0, 0), (1, 2)):
+        streamer.prefetch(["in_neighbours"], [(0, 5), (5, 10)], later)
+        assert len(streamer._ahead) == 2
+        streamer.drop()
+        assert len(streamer._ahead) == kept
+    streamer.left -= 1  # the next superstep
+    streamer.drop()
+    assert not streamer._ahead
     engine.close()
 
 

@@ -82,6 +82,7 @@ class SubgraphStreamer(Streamer):
         self.note: Callable[[Array], None] | None = None  # takes the rows that a synchronous superstep reads
         self.supersteps = -1  # queued since a run began, less one
         self.sweeper: SubgraphCall | None = None  # the latest call that copied all subgraphs, if its next one may, too
+        self.begins = False  # a run begins with the next superstep, in which all subgraphs are copied
         self.decisions: Decisions | None = None  # None: none is omitted
         self.tallies: Tallies | None = None
         self.ahead: dict[Hashable, int] = {}  # the slots of subgraphs that are copied before they are chosen
@@ -105,13 +106,20 @@ class SubgraphStreamer(Streamer):
         if not (self.tallies and self.decisions and self.decisions.omitted):
             return False
         self.left -= 1
-        self.sweeper, self.tallies.used = None, True
+        self.begins, self.sweeper, self.tallies.used = False, None, True
         return True
 
     def windowed(self, call: Call, listed: Sequence[Call] = ()) -> SubgraphCall:
         """Return a call of a kernel that reads edges, prepared to run by subgraphs."""
         assert not listed, "pushes list no vertices"
         return SubgraphCall(self, call)
+
+    def begin(self, supersteps: int, *, everything: bool) -> None:
+        """Note that at most this many supersteps follow, and whether the first one copies all subgraphs."""
+        super().begin(supersteps, everything=everything)
+        schedule = self.plan.schedule
+        copies = schedule.rule == "paper" and (schedule.values != "low" or schedule.low == "stream")
+        self.begins = everything and copies
 
     def refresh(self, inputs: Inputs) -> None:
         """Forget what is in the slots: a run begins."""
@@ -217,8 +225,11 @@ class SubgraphCall:
         """Count the active rows of every subgraph, and run the kernel for each subgraph with active vertices."""
         chosen: dict[int, Choice] = {}
         sweeper = self.streamer.sweeper
-        if sweeper and (sweeper.kernel is self.kernel or self.streamer.left > 0):
+        if self.streamer.begins:
+            self.prefetch()
+        elif sweeper and (sweeper.kernel is self.kernel or self.streamer.left > 0):
             sweeper.prefetch()
+        self.streamer.begins = False
         counts, readings, decisions = self.counts(), self.streamer.readings, self.streamer.decisions
         began = time.perf_counter()
         if decisions and decisions.seconds is None:

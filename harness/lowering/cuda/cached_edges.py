@@ -99,7 +99,7 @@ class Prefixed:
         self._copied = given
         self.stream.synchronize()
 
-    def begin(self, supersteps: int) -> None:
+    def begin(self, supersteps: int, *, everything: bool) -> None:
         """Do nothing: edges are not copied during a run."""
         return
 

@@ -38,8 +38,8 @@ class Replayer(Protocol):
     def refresh(self, inputs: Inputs) -> None:
         """Prepare for a run with these inputs, whose arrays are set."""
 
-    def begin(self, supersteps: int) -> None:
-        """Prepare for at most this many more supersteps, which follow."""
+    def begin(self, supersteps: int, *, everything: bool) -> None:
+        """Prepare for at most this many supersteps; ``everything``: a run begins, and all vertices are active."""
 
     def transferred(self) -> Transfers | None:
         """Return what has been moved to the device since the last call; None: it is not counted."""
@@ -100,8 +100,8 @@ class EdgePlace(ABC):
         """Prepare for a run with these inputs; by default nothing."""
         return
 
-    def begin(self, supersteps: int) -> None:
-        """Prepare for at most this many more supersteps; by default nothing."""
+    def begin(self, supersteps: int, *, everything: bool) -> None:
+        """Prepare for at most this many supersteps (:meth:`Replayer.begin`); by default nothing."""
         return
 
     def transferred(self) -> Transfers | None:

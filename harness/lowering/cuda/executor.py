@@ -47,6 +47,7 @@ class CudaExecutor:
     memory: DeviceMemory | None = None
     _compiled: Compiled | None = None
     current: CudaRun | None = None
+    _everything = False  # a run begins with all vertices active
 
     def __init__(self, plan: CudaPlan, store: DeviceStore, loop: Loop = queue_ahead) -> None:
         self.plan, self.store, self.loop = plan, store, loop
@@ -156,6 +157,7 @@ class CudaExecutor:
         self.state.set(frontier, **{**start_fields(self.plan, self.store.graph, state), **fields})
         run.done, run.settled = 0, False
         senders = None if state else self.first_senders.of(inputs)
+        self._everything = senders is None
         if senders is not None:
             self._send_from(senders)
             self.state.set(self._frontier(senders), active=int(np.count_nonzero(senders)), rebuilding=0)
@@ -188,6 +190,7 @@ class CudaExecutor:
         yet.
         """
         arrays, plan, run = self.arrays, self.plan, self.run_in_progress
+        self._everything = False
         for buffer in plan.buffers:
             if buffer.holds is Holds.DIRTY:
                 arrays[buffer.name][: len(stale)].set(stale)
@@ -233,7 +236,7 @@ class CudaExecutor:
             if not first:
                 self.store.edges.fetch(self.stream.ptr)
             self.state.note(limit=wanted, first=first)
-            run.launcher.place.begin(max_supersteps)
+            run.launcher.place.begin(max_supersteps, everything=self._everything and not first)
             self.loop(run, first, wanted)
             news, record = self.state.look(), self._queue_record(min(max_supersteps, USUAL_SUPERSTEPS))
             self.stream.synchronize()

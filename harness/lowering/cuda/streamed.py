@@ -66,7 +66,9 @@ class Streamer:
         self.swept: dict[str, bool] = {}  # whether a kernel needed all windows when it was last called, by its name
         self.left = 0  # supersteps that the run may have after the latest one queued
         self.differs = False  # a kernel of this superstep swept and did not in the superstep before, or vice versa
+        self.everything = False  # a run begins with the next superstep, and all vertices are active
         self._ahead: deque[tuple[tuple[tuple[str, ...], int, int], int]] = deque()  # windows copied ahead, their slots
+        self._ahead_for = 0  # ``left`` of the superstep that is expected to read them
         self._counted = 0, 0  # those that :meth:`transferred` has returned
         self._freed: dict[int, list[Any]] = {}  # the events after which a slot may be overwritten
 
@@ -94,9 +96,12 @@ class Streamer:
         self._ahead.clear()
         self.swept.clear()
 
-    def begin(self, supersteps: int) -> None:
-        """Note that at most this many supersteps follow: nothing is copied ahead for others."""
-        self.left = supersteps
+    def begin(self, supersteps: int, *, everything: bool) -> None:
+        """Note that at most this many supersteps follow: nothing is copied ahead for others.
+
+        ``everything``: a run begins, and all vertices are active.
+        """
+        self.left, self.everything = supersteps, everything
 
     def transferred(self) -> Transfers:
         """Return what has been copied since the last call. Edges of a window count as visited once for each copy."""
@@ -140,11 +145,20 @@ class Streamer:
             self._ahead.clear()  # other windows of these arrays are needed
         return self._next(*wanted)
 
-    def prefetch(self, names: Sequence[str], edges: Sequence[Bounds]) -> None:
-        """Queue the copies of some windows of arrays, unless some are ahead; :meth:`bring` takes them in order."""
+    def prefetch(self, names: Sequence[str], edges: Sequence[Bounds], later: int = 0) -> None:
+        """Queue the copies of some windows of arrays, unless some are ahead; :meth:`bring` takes them in order.
+
+        ``later``: supersteps from this one to the one that is expected to read them.
+        """
         if not self._ahead:
+            self._ahead_for = self.left - later
             for one in edges:
                 self._ahead.append(((tuple(names), *one), self._next(tuple(names), *one)))
+
+    def drop(self) -> None:
+        """Allow windows to be overwritten that were copied ahead for this superstep, which has not read them."""
+        if self._ahead_for >= self.left:
+            self._ahead.clear()
 
     def _next(self, names: Sequence[str], first: int, last: int) -> int:
         """Return the next slot in turn without a window that was copied ahead, after queueing copies to it."""
@@ -258,9 +272,9 @@ class WindowedCall:
         """Return whether the kernel needed all windows when it was last called."""
         return self.streamer.swept.get(self.kernel.name, False)
 
-    def prefetch(self) -> None:
-        """Queue the copies of the first windows, unless windows have been copied ahead."""
-        self.streamer.prefetch(self.names, self.edges[: self.streamer.most_ahead])
+    def prefetch(self, later: int = 0) -> None:
+        """Queue the copies of the first windows, unless windows have been copied ahead (:meth:`Streamer.prefetch`)."""
+        self.streamer.prefetch(self.names, self.edges[: self.streamer.most_ahead], later)
 
     def start(self) -> None:
         """Find the windows that the kernel needs, and run it for each; wait for the stream before."""
@@ -335,7 +349,8 @@ class Streamed:
         """Queue all calls in order on the current stream; wait for it before calls that read edges.
 
         Kernels are expected to need all windows if they did in the superstep before, until one of them differs: some
-        take the place of others, such as those for all vertices and those for changes.
+        take the place of others, such as those for all vertices and those for changes. If a run begins with all
+        vertices active, some kernel needs all windows, and most have the same arrays.
         """
         streamer = self.streamer
         streamer.left -= 1
@@ -345,9 +360,11 @@ class Streamed:
             # A windowed call waits for the stream: before that, copies for the next superstep are queued as well.
             expected = [] if streamer.differs else coming
             following = [*expected, *later] if isinstance(call, WindowedCall) else expected
-            swept = next((one for one in following if one.swept), None)
+            swept = next((one for one in following if one.swept or (streamer.everything and one is coming[0])), None)
             if swept:
-                swept.prefetch()
+                swept.prefetch(later=int(swept not in expected))
+            streamer.everything = False
             if coming and call is coming[0]:
                 coming.pop(0)
             call.start()
+        streamer.drop()
