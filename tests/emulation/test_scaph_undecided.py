@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engines.outofmemory.scaph import cuda_executor
-from engines.outofmemory.scaph.cuda_undecided import DecidedSuperstep, Decisions
+from engines.outofmemory.scaph.cuda_undecided import SAMPLES, DecidedSuperstep, Decisions
 from engines.outofmemory.scaph.values import Rates
 from harness.graph.generators import grid, rmat
 from harness.language import trace
@@ -37,6 +37,9 @@ def test_a_decision_is_omitted_if_it_takes_longer_than_it_saves():
     decisions.update(news, 1)
     assert decisions.fields() == {}
     assert not decisions.omitted, "a run begins"
+    decisions.add(0.5)
+    decisions.add(0.7)
+    assert (decisions.seconds, decisions.samples) == (0.5, 2)
     same = Decisions(Rates(5.0, 5.0), 8, 2, seconds=1e-9)
     same.update({**news, "frontier": 10**12}, 1)
     assert same.omitted, "copies save nothing"
@@ -51,7 +54,9 @@ def prepared(run_scaph, monkeypatch):
 
     def made(name, graph, features, seconds, **options):
         monkeypatch.setattr(cuda_executor, "measured_rates", lambda *_: NEVER_COPIED)
-        monkeypatch.setattr(cuda_executor, "Decisions", lambda *given: replace(Decisions(*given), seconds=seconds))
+        monkeypatch.setattr(
+            cuda_executor, "Decisions", lambda *given: replace(Decisions(*given), seconds=seconds, samples=SAMPLES)
+        )
         return run_scaph(trace(algorithms()[name]), graph, features, **CHOSEN, **options)
 
     return made

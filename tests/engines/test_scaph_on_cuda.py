@@ -13,6 +13,7 @@ import pytest
 
 from engines.outofmemory.scaph import cuda_executor
 from engines.outofmemory.scaph.cuda_engine import ScaphCudaEngine
+from engines.outofmemory.scaph.cuda_undecided import SAMPLES
 from engines.outofmemory.scaph.values import Rates
 from engines.outofmemory.schedules import ScaphSchedule
 from harness.contract import Device, Phases
@@ -131,7 +132,8 @@ def test_supersteps_without_decisions_count_what_others_count(name, device, monk
     for seconds in (-1e9, 1e9):  # decisions that are always made, and never
         engine = ScaphCudaEngine(ScaphSchedule(window_mb=0.3, rule="chosen", low="zero_copy"))
         engine.prepare(trace(algorithm), graph, 1, Device("cuda", device.index), Phases())
-        engine.executor.streamer.decisions.seconds = seconds
+        decisions = engine.executor.streamer.decisions
+        decisions.seconds, decisions.samples = seconds, SAMPLES
         engine.reset(inputs)
         steps = [engine.run(1) for _ in range(8)]
         engine.reset(inputs)

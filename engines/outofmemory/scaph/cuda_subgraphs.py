@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.outofmemory.scaph.cuda_undecided import SECTOR, DecidedSuperstep, Decisions, Tallies, Tally
+from engines.outofmemory.scaph.cuda_undecided import SAMPLES, SECTOR, DecidedSuperstep, Decisions, Tallies, Tally
 from engines.outofmemory.scaph.cuda_unpacking import BYTES, WORDS
 from engines.outofmemory.scaph.cuda_windows import windows_of
 from engines.outofmemory.scaph.extraction import TABLE_BYTES, groups_of
@@ -232,7 +232,8 @@ class SubgraphCall:
         self.streamer.begins = False
         counts, readings, decisions = self.counts(), self.streamer.readings, self.streamer.decisions
         began = time.perf_counter()
-        if decisions and decisions.seconds is None:
+        measures = decisions is not None and decisions.samples < SAMPLES
+        if measures:
             self.counts()  # once more, to measure a decision: the device is idle, so the host waits only for the counts
         for number, (active, edges, _) in enumerate(counts):
             if active:
@@ -240,8 +241,8 @@ class SubgraphCall:
                 readings.traffic.visited += edges * self.edge_bytes
                 if edges or choice.whole:
                     chosen[number] = choice
-        if decisions and decisions.seconds is None:
-            decisions.seconds = time.perf_counter() - began
+        if decisions and measures:
+            decisions.add(time.perf_counter() - began)
         if self.streamer.note:
             self._note(self.streamer.note, counts)
         flags = self.flags([number for number, choice in chosen.items() if choice.means == "extracted"], counts)

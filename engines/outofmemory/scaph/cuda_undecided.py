@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from engines.outofmemory.scaph.values import Rates
     from harness.api.cuda import CudaKernel, Replay, Starts
 
+SAMPLES = 3  # decisions that are timed; the fastest counts, because other work only delays one
 SECTOR = 32  # bytes
 
 
@@ -31,15 +32,17 @@ class Decisions:
     """Whether a decision may save more time than it takes.
 
     ``rates``: of copies and of reads in place. ``edge_bytes``: of an edge in all arrays; ``arrays``: their number.
-    ``seconds``: of a decision; None until the first one has been measured. ``omitted``: the next supersteps read active
-    rows in place. It follows from the latest superstep that the host knows: later ones may be queued already, and their
-    active rows may be more. ``omits``: as of any :class:`~harness.api.cuda.Observer`, always false.
+    ``seconds``: of a decision; None until the first one has been timed. ``samples``: those that were timed.
+    ``omitted``: the next supersteps read active rows in place. It follows from the latest superstep that the host
+    knows: later ones may be queued already, and their active rows may be more. ``omits``: as of any
+    :class:`~harness.api.cuda.Observer`, always false.
     """
 
     rates: Rates
     edge_bytes: int
     arrays: int
     seconds: float | None = None
+    samples: int = 0
     omitted: bool = False
     omits: bool = False
 
@@ -47,6 +50,11 @@ class Decisions:
         """Return no field of the state of a run; a run begins with a decision."""
         self.omitted = False
         return {}
+
+    def add(self, seconds: float) -> None:
+        """Note the time of a decision."""
+        self.seconds = seconds if self.seconds is None else min(seconds, self.seconds)
+        self.samples += 1
 
     def update(self, news: Mapping[str, int], queued: int) -> None:
         """Compare the time that copies could save in the next superstep with that of a decision.
