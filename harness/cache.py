@@ -10,14 +10,29 @@ from pathlib import Path
 CACHE_VARIABLE = "ONYX_HARNESS_CACHE"
 
 
+_fixed: dict[str, Path] = {}  # folders that no longer depend on the environment, by variable
+
+
 class CacheError(OSError):
     """The cache cannot be written. Neither the graph nor the engine is the cause."""
 
 
 def cache_folder() -> Path:
     """Return the root of all caches: ONYX_HARNESS_CACHE, or the user's cache folder. It may not exist yet."""
-    chosen = os.environ.get(CACHE_VARIABLE)
-    return Path(chosen).expanduser().absolute() if chosen else user_cache_folder()
+    return chosen_folder(CACHE_VARIABLE) or user_cache_folder()
+
+
+def chosen_folder(variable: str) -> Path | None:
+    """Return the folder that an environment variable names, absolute; None if the variable is not set."""
+    if variable in _fixed:
+        return _fixed[variable]
+    chosen = os.environ.get(variable)
+    return Path(chosen).expanduser().absolute() if chosen else None
+
+
+def fix_folder(variable: str, folder: Path) -> None:
+    """Make ``chosen_folder`` return this folder in this process, even if an engine changes the environment."""
+    _fixed[variable] = folder
 
 
 def user_cache_folder() -> Path:

@@ -23,6 +23,7 @@ from harness.campaign.engine_work import with_engine
 from harness.campaign.errors import CampaignError
 from harness.campaign.guarded_engine import GuardedEngine
 from harness.campaign.lock import device_holder, share_until_end
+from harness.campaign.lock_folder import fix_folders
 from harness.campaign.phase_report import PhaseReport
 from harness.campaign.preflight import device_refusal, one_phase_only, profiler_refusal, refusal
 from harness.campaign.reference_process import Referee
@@ -371,6 +372,7 @@ def _end_with(arguments: list[str]) -> NoReturn:
     """Run a cell and end the process immediately: threads or exit handlers of an engine could delay it indefinitely."""
     status: Any = 1
     try:
+        fix_folders()
         status = main(arguments)
     except SystemExit as error:
         status = error.code

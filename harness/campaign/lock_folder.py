@@ -10,7 +10,7 @@ import os
 import stat
 from pathlib import Path
 
-from harness.cache import CacheError, user_cache_folder
+from harness.cache import CACHE_VARIABLE, CacheError, cache_folder, chosen_folder, fix_folder, user_cache_folder
 
 LOCKS_VARIABLE = "ONYX_HARNESS_LOCKS"
 
@@ -41,6 +41,15 @@ def lock_folder() -> Path:
     return folder
 
 
+def fix_folders() -> None:
+    """Fix the folders of the cache and of the locks for this process, before an engine can change the environment.
+
+    Otherwise the process of a reference would fill another cache, and cells would not wait for each other.
+    """
+    fix_folder(CACHE_VARIABLE, cache_folder())
+    fix_folder(LOCKS_VARIABLE, _chosen())
+
+
 def open_lock(path: Path) -> int:
     """Return a handle of the file at ``path``, created if missing and never changed; links are not followed.
 
@@ -61,9 +70,9 @@ def open_lock(path: Path) -> int:
 
 
 def _chosen() -> Path:
-    chosen = os.environ.get(LOCKS_VARIABLE)
-    if chosen:
-        return Path(chosen).expanduser().absolute()
+    chosen = chosen_folder(LOCKS_VARIABLE)
+    if chosen is not None:
+        return chosen
     boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
     return user_cache_folder() / f"locks-{boot}"
 

@@ -107,11 +107,13 @@ def test_an_error_of_fifty_megabytes_is_shortened(command_here, tmp_path):
 @pytest.mark.short_run(rows=1)
 @pytest.mark.slow
 def test_engines_that_would_falsify_a_comparison_end_in_their_own_cells(command_here, tmp_path):
-    engines = "fake_overwriting,fake_quitting,fake_warped,fake_right"
-    finished = command_here(*CELL, f"engine={engines}", env={"ONYX_HARNESS_CACHE": str(tmp_path / "cache")})
+    engines = "fake_moving,fake_overwriting,fake_quitting,fake_warped,fake_right"
+    places = {"ONYX_HARNESS_CACHE": str(tmp_path / "cache"), "FAKE_ELSEWHERE": str(tmp_path / "elsewhere")}
+    finished = command_here(*CELL, f"engine={engines}", env=places)
     assert finished.returncode == 1, finished.stderr
     found = records(tmp_path / "results")
     expected = {
+        "fake_moving": ("ok", ""),
         "fake_overwriting": ("engine_error", "InputsChanged: the engine wrote to input start"),
         "fake_quitting": ("engine_error", "SystemExit: 0"),
         "fake_warped": ("implausible", "by the clock of the cell's process"),
@@ -120,6 +122,7 @@ def test_engines_that_would_falsify_a_comparison_end_in_their_own_cells(command_
     for engine, (outcome, reason) in expected.items():
         assert (found[engine]["outcome"], reason in found[engine]["reason"]) == (outcome, True), found[engine]["reason"]
     assert 0 < found["fake_right"]["validation"]["error"] < 1e-6
+    assert not (tmp_path / "elsewhere").exists()  # neither a cache nor locks
 
 
 @pytest.mark.slow

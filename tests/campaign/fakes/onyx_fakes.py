@@ -30,6 +30,7 @@ BEHAVIOURS = (
     "warped",
     "lingering",
     "verbose_error",
+    "moving",
 )
 
 

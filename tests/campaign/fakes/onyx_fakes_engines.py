@@ -67,6 +67,14 @@ class Raises(Right):
         raise RuntimeError("the [red]kernel[/red] was refused")
 
 
+class Moving(Right):
+    """Moves the folders of the harness to one that does not exist, by the environment."""
+
+    def prepare(self, program, graph, features, device, phases):
+        super().prepare(program, graph, features, device, phases)
+        os.environ["ONYX_HARNESS_CACHE"] = os.environ["ONYX_HARNESS_LOCKS"] = os.environ["FAKE_ELSEWHERE"]
+
+
 class Segfault(Right):
     def run(self, max_supersteps):
         os.kill(os.getpid(), signal.SIGSEGV)
