@@ -164,7 +164,7 @@ def _load(entry: EntryPoint, manager: pluggy.PluginManager, registry: Registry) 
             with nullcontext() if entry.module in _preloaded else import_watch(what, hint):
                 module = entry.load()
                 manager.register(module, name=entry.name)
-                manager.check_pending()
+                _check_hooks(manager, module)
                 offered = {name: _offered(manager, module, name) for name in _TABLES}
                 folders = _offered(manager, module, "onyx_config_folders")
         except BaseException as error:  # an import can raise anything, SystemExit included
@@ -213,11 +213,21 @@ _TABLES: dict[str, tuple[type, Callable[[Registry], dict[str, Any]]]] = {
 }
 
 
+def _check_hooks(manager: pluggy.PluginManager, module: object) -> None:
+    """Raise TypeError if a plugin implements a hook that does not exist."""
+    known = [name for name in vars(hookspecs) if name.startswith("onyx_")]
+    for caller in manager.get_hookcallers(module) or []:
+        if not caller.has_spec():
+            raise TypeError(f"there is no hook {caller.name!r}{closest(caller.name, known)} (hooks: {', '.join(known)})")
+
+
 def _offered(manager: pluggy.PluginManager, module: object, hook: str) -> list[Any]:
     """Return the result of one plugin's implementation of one hook. Raises TypeError if it has the wrong type."""
     caller = manager.subset_hook_caller(hook, [other for other in manager.get_plugins() if other is not module])
     answers = caller()
     wanted = _TABLES[hook][0] if hook in _TABLES else str
+    if not answers and any(one.name == hook for one in manager.get_hookcallers(module) or []):
+        raise TypeError(f"{hook} must return a list of {wanted.__name__}, not None")  # pluggy omits it
     for answer in answers:
         if not isinstance(answer, list) or not all(isinstance(item, wanted) for item in answer):
             raise TypeError(f"{hook} must return a list of {wanted.__name__}, not {answer!r}")

@@ -103,7 +103,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     with warnings.catch_warnings():
         registry = _registry()
-        register_configuration(registry)
         warnings.simplefilter("ignore", PluginWarning)  # each has been reported once
         return _dispatch(registry, arguments)
 
@@ -295,10 +294,11 @@ def in_words(error: Exception) -> str:
 
 
 def _registry() -> Registry:
-    """Load the plugins; print a warning for each that had to be left out."""
+    """Load the plugins and register their choices; print a warning for everything that had to be left out."""
     with warnings.catch_warnings(record=True) as met:
         warnings.simplefilter("always", PluginWarning)
         registry = load_plugins()
+        register_configuration(registry)
     for warning in met:
         _say(sys.stderr, f"onyx-harness: warning: {warning.message}")
     return registry

@@ -116,14 +116,19 @@ def test_a_mistake_in_a_word_is_one_line(monkeypatch, capsys):
     assert shown.err == f"onyx-harness: error: {met}\n"
 
 
-def test_plugins_that_were_left_out_are_named(monkeypatch, capsys):
+def test_plugins_and_engines_that_were_left_out_are_named(monkeypatch, capsys):
     def load():
         warnings.warn("plugin 'x' was left out", PluginWarning, stacklevel=1)
         return REGISTRY
 
+    def register(registry):
+        warnings.warn("engine 'y' is left out", PluginWarning, stacklevel=1)
+
     monkeypatch.setattr(application, "load_plugins", load)
+    monkeypatch.setattr(application, "register_configuration", register)
     assert application._registry() is REGISTRY
-    assert capsys.readouterr().err == "onyx-harness: warning: plugin 'x' was left out\n"
+    reported = ["onyx-harness: warning: plugin 'x' was left out", "onyx-harness: warning: engine 'y' is left out"]
+    assert capsys.readouterr().err.splitlines() == reported
 
 
 def test_doctor_fails_if_something_is_missing(monkeypatch, capsys):
