@@ -20,6 +20,7 @@ from its start. ``docs/how-answers-are-checked.md`` gives the derivation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -166,10 +167,10 @@ class _Maker:
 
 def _largest(values: Array) -> Array:
     """Replace every entry by the largest of its row, since a response to one pattern of signs may cross zero."""
-    rows = values.reshape(len(values), -1).max(axis=1, initial=0.0)
+    rows = values.reshape(len(values), math.prod(values.shape[1:])).max(axis=1, initial=0.0)
     return np.asarray(np.broadcast_to(rows.reshape(-1, *(1 for _ in values.shape[1:])), values.shape))
 
 
 def _sums(values: Array) -> Array:
     """Sum each feature over all vertices or edges."""
-    return np.asarray(values.reshape(len(values), -1).sum(axis=0))
+    return np.asarray(values.reshape(len(values), math.prod(values.shape[1:])).sum(axis=0))

@@ -247,3 +247,10 @@ def test_the_distance_from_a_value_that_is_not_finite_is_zero():
     exact = {"x": np.array([1.0, np.inf, np.inf, 2.0])}
     found = distances(exact, {"x": np.array([np.inf, np.inf, 3.0, 2.5], np.float32)})
     assert found["x"].tolist() == [0.0, 0.0, 0.0, 0.5]
+
+
+def test_a_graph_without_vertices_has_an_answer_without_rows():
+    nothing = np.zeros(0, np.uint32)
+    graph = Graph.from_edges(nothing, nothing, num_vertices=0, name="nothing")
+    answer = fixed_point(*posed(PageRank(), graph, 1), 100)
+    assert answer.values["rank"].shape == answer.allowances["rank"].entries.shape == (0, 1)
