@@ -12,10 +12,10 @@ def main() -> int:
         faulthandler.enable()  # names the plugin whose import crashes the interpreter
     try:
         from harness.campaign.application import main as application
-    except KeyboardInterrupt:  # no child process has been started yet
-        return 130
 
-    return application()
+        return application()
+    except KeyboardInterrupt:  # during imports, or a second one while the first ends a sweep
+        return 130
 
 
 if __name__ == "__main__":

@@ -20,6 +20,15 @@ def test_an_interrupt_while_it_is_loading_ends_it_quietly(monkeypatch):
     assert __main__.main() == 130
 
 
+def test_an_interrupt_before_hydra_starts_ends_it_quietly(monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("harness.campaign.application.load_plugins", interrupted)
+    monkeypatch.setattr(sys, "argv", ["onyx-harness", "list"])
+    assert __main__.main() == 130
+
+
 def test_a_broken_pipe_is_accepted(tmp_path, harness_environment):
     cell = "engine=fake_right algorithm=fake_spread graph=fake_ring features=1 measure.budget_s=0.01"
     done = subprocess.run(
