@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness import clock
-from harness.options import option, options_in, problems
+from harness.options import option, options_in, problems, wanted_like
 from harness.specifications import AlgorithmSpec, EngineSpec, GraphSpec
 from harness.supersteps import Choice, Direction, Superstep
 
@@ -375,8 +375,8 @@ def schedule_from_options(spec: EngineSpec, options: Mapping[str, object]) -> An
             raise ScheduleError(f"engine {spec.name!r} has no schedule option {name!r}{hint} (it has: {options_text})")
         default = known[name].default
         if default is not dataclasses.MISSING and default is not None and not _fits(value, default):
-            wanted = f"takes a {type(default).__name__}, like {default!r}"
-            raise ScheduleError(f"option {name!r} of engine {spec.name!r} {wanted}, not {value!r}")
+            wanted = f"takes {wanted_like(default)}, not {value!r}"
+            raise ScheduleError(f"option {name!r} of engine {spec.name!r} {wanted}")
     for problem in problems(options_in(spec.schedule), options):
         raise ScheduleError(problem)
     return spec.schedule(**options)

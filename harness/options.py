@@ -14,6 +14,17 @@ T = TypeVar("T")
 _INTERVAL = re.compile(r"([\[(])\s*(\S+)\s*,\s*(\S+)\s*([\])])")
 
 
+_TYPES = {int: "an integer", float: "a number", str: "text", tuple: "a list"}
+
+
+def wanted_like(default: object) -> str:
+    """Return what a value must be to replace a default, such as ``"an integer, like 14"``."""
+    if isinstance(default, bool):
+        return "true or false"
+    shown = list(default) if isinstance(default, tuple) else default  # as a command writes it
+    return f"{_TYPES.get(type(default), f'a {type(default).__name__}')}, like {shown!r}"
+
+
 @dataclass(frozen=True)
 class Option:
     """One option, as ``describe`` shows it.

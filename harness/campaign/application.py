@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,7 @@ from harness.plugins import PluginWarning, Registry, UnknownName, closest, load_
 
 MISUSE_STATUS = 2
 _FULL_ERROR = "HYDRA_FULL_ERROR"
+_LAUNCHER_EXTRAS = ("joblib", "submitit", "ray")
 EXPLAIN_HELP = """\
 onyx-harness explain KEY=VALUE ...
 
@@ -283,6 +285,9 @@ def in_words(error: Exception) -> str:
         options = list(error.options or ())
         group, _, name = error.missing_cfg_file.rpartition("/")
         there = ", ".join(options) or "none"
+        extra = name.partition("_")[0]
+        if group == "hydra/launcher" and extra in _LAUNCHER_EXTRAS:
+            return f"the launcher {name!r} is not installed; pip install 'onyx-harness[{extra}]'"
         return f"there is no {group} called {name!r}{closest(name, options)} (there are: {there})"
     cause = error.__cause__
     if isinstance(cause, OmegaConfBaseException) and cause.full_key and cause.parent_node is not None:
@@ -290,6 +295,9 @@ def in_words(error: Exception) -> str:
         known = [str(name) for name in cause.parent_node]
         place = f"{'.'.join(where)} has" if where else "the configuration has"
         return f"{place} no key {key!r}{closest(key, known)} (there are: {', '.join(known)})"
+    not_there = re.match(r"Could not override '(\w+)'", str(error))
+    if not_there:
+        return f"{not_there[1]} has no choice to replace; add one with a plus sign, as in +{not_there[1]}=NAME"
     return str(error)
 
 

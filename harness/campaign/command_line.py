@@ -17,6 +17,7 @@ from harness.plugins import closest
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
+FLAGS = ("--help", "--version", "--cfg", "--multirun", "--config-dir", "--shell-completion", "--hydra-help")
 COMMANDS = ("bisect", "degrees", "describe", "doctor", "explain", "list")
 # Each of these groups takes one choice; Hydra would merge a list of choices into one configuration.
 _ONE_CHOICE = ("engine", "algorithm", "graph", "device", "scale")
@@ -31,7 +32,13 @@ def expand_home(arguments: Sequence[str]) -> list[str]:
 
 def check_arguments(arguments: Sequence[str]) -> None:
     """Raise CampaignError for arguments that Hydra would misread or report in its own terms."""
-    check_overrides(get_args_parser().parse_args(list(arguments)).overrides)
+    parsed, unknown = get_args_parser().parse_known_args(list(arguments))
+    for flag in unknown:
+        name = flag.partition("=")[0]
+        key = name.lstrip("-").replace("-", "_")
+        hint = closest(name, FLAGS) or f"; a key has no dashes: {key}=VALUE"
+        raise CampaignError(f"there is no flag {name!r}{hint} (see --help)")
+    check_overrides(parsed.overrides)
 
 
 def shows_job(arguments: Sequence[str]) -> bool:
@@ -49,6 +56,8 @@ def check_overrides(texts: Sequence[str]) -> None:
                 f"{text!r} is neither KEY=VALUE nor a command{closest(text, COMMANDS)} (commands: "
                 f"{', '.join(COMMANDS)}, each the first word; see --help)"
             )
+        if text.endswith(","):
+            raise CampaignError(f"{text!r} ends with a comma; remove it, or add another value")
         try:
             override = parser.parse_override(text)
         except HydraException as error:

@@ -221,7 +221,7 @@ def _documentation(described: Callable[..., Any]) -> str:
 def _values(item: Option) -> str:
     """Return the type of an option with its values or its range."""
     kind = item.type.removesuffix(" or null")
-    usable = [str(value) for value in item.values]
+    usable = [_word(value) for value in item.values]
     if usable:
         return ", ".join(usable) if len(usable) <= _FEW else kind
     if kind == "bool":
@@ -231,12 +231,15 @@ def _values(item: Option) -> str:
 
 def _option_help(item: Option) -> str:
     many = len(item.values) > _FEW
-    return f"{item.help}; one of {', '.join(map(str, item.values))}" if many else item.help
+    return f"{item.help}; one of {', '.join(map(_word, item.values))}" if many else item.help
 
 
 def _default(item: Option) -> str:
     if item.default is dataclasses.MISSING:
         return "required"
-    if isinstance(item.default, bool):
-        return str(item.default).lower()
-    return "null" if item.default is None else '""' if item.default == "" else f"{item.default}"
+    return "null" if item.default is None else '""' if item.default == "" else _word(item.default)
+
+
+def _word(value: object) -> str:
+    """Return a value as it is written in a command."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

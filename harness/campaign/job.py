@@ -214,8 +214,8 @@ def _concluded(fields: dict[str, Any], ending: Ending, assignment: Assignment, *
         reason = f"not finished after {limits.time_s:g} s, in stage {stage!r}; raise limits.time_s"
         return fields | {"outcome": Outcome.TIMEOUT, "reason": reason}
     if ending.limit is Outcome.OUT_OF_MEMORY:
-        met = f"{ending.peak_bytes / _GB:.2f} GB resident in stage {stage!r}"
-        reason = f"{met}, and the limit is {memory_bytes(assignment.cell) / _GB:.2f} GB; raise limits.memory_gb"
+        met = f"{ending.peak_bytes / _GB:.3g} GB resident in stage {stage!r}"
+        reason = f"{met}, and the limit is {memory_bytes(assignment.cell) / _GB:.3g} GB; raise limits.memory_gb"
         return fields | {"outcome": Outcome.OUT_OF_MEMORY, "reason": reason}
     how = f"by {ending.signal_name}" if ending.signal_name else f"with exit status {ending.status}"
     if ending.signal_name == "SIGKILL":

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.campaign.errors import CampaignError
+from harness.options import wanted_like
 from harness.plugins import closest
 
 
@@ -65,5 +66,5 @@ def _as_type_of(default: Any, value: Any, what: str) -> Any:
     if isinstance(default, tuple) and isinstance(value, list):
         return tuple(value)
     if isinstance(value, bool) != isinstance(default, bool) or not isinstance(value, type(default)):
-        raise CampaignError(f"{what} is {value!r}; it must be a {type(default).__name__}, like {default!r}")
+        raise CampaignError(f"{what} is {value!r}; it must be {wanted_like(default)}")
     return value

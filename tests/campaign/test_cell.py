@@ -72,7 +72,7 @@ def test_a_number_for_a_text_is_its_digits(given, taken):
     sections = {"engine": {"name": "onyx"}, "graph": {"name": "grid"}}
     cell = resolve_cell(config(**sections, algorithm={"name": "bfs", "sources": given}), load_plugins())
     assert cell.parameters == {"sources": taken}
-    with pytest.raises(CampaignError, match="'sources' of algorithm 'bfs' is True; it must be a str"):
+    with pytest.raises(CampaignError, match="'sources' of algorithm 'bfs' is True; it must be text"):
         resolve_cell(config(**sections, algorithm={"name": "bfs", "sources": True}), load_plugins())
 
 
@@ -86,10 +86,10 @@ def test_a_cell_survives_the_way_to_another_process(registry):
     [
         ({"engine__name": "fake_rihgt"}, UnknownName, "no engine called 'fake_rihgt'; did you mean 'fake_right'"),
         ({"engine__directon": "pull"}, ScheduleError, "'directon'; did you mean 'direction'"),
-        ({"engine__width": "wide"}, ScheduleError, "takes a int"),
+        ({"engine__width": "wide"}, ScheduleError, "takes an integer"),
         ({"algorithm__scael": 1.0}, CampaignError, "no parameter 'scael'; did you mean 'scale'"),
-        ({"algorithm__scale": "big"}, CampaignError, "'scale' of algorithm 'fake_spread' is 'big'; it must be a float"),
-        ({"algorithm__scale": True}, CampaignError, "it must be a float"),
+        ({"algorithm__scale": "big"}, CampaignError, "'scale' of algorithm 'fake_spread' is 'big'; it must be a number"),
+        ({"algorithm__scale": True}, CampaignError, "it must be a number"),
         ({"graph__vertexes": 3}, CampaignError, "no parameter 'vertexes'; did you mean 'vertices'"),
         ({"graph": {}}, CampaignError, "no graph.name; choose one with graph=NAME"),
         ({"features": 0}, CampaignError, "features is 0; it must be an integer of at least 1 or 'auto'"),

@@ -15,6 +15,11 @@ MISTAKES = {
     "hydra.mode=RUN": "omit hydra.mode=RUN",
     "hydra/sweeper=basic": "only the sweeper 'harness' checks, resumes and shows them; omit it",
     "lst": "neither KEY=VALUE nor a command; did you mean 'list'?",
+    "engine=scipy,": "'engine=scipy,' ends with a comma; remove it, or add another value",
+    "--engine=onyx": "there is no flag '--engine'; a key has no dashes: engine=VALUE (see --help)",
+    "--dry-run": "there is no flag '--dry-run'; a key has no dashes: dry_run=VALUE (see --help)",
+    "--hlep": "there is no flag '--hlep'; did you mean '--help'?",
+    "experiment=roads": "experiment has no choice to replace; add one with a plus sign, as in +experiment=NAME",
     "features=[3": "'features=[3' cannot be read: no viable alternative at input '[3'",
     "graph.path=a{b": "'graph.path=a{b' cannot be read: mismatched input '{'",
 }

@@ -7,6 +7,7 @@ import warnings
 from types import SimpleNamespace
 
 import pytest
+from hydra.errors import MissingConfigException
 
 from harness import __version__
 from harness.campaign import application, bisection
@@ -153,6 +154,12 @@ def test_bisect_prints_what_it_found(monkeypatch, capsys, found, status, text):
     assert capsys.readouterr().out == f"a line\n{text}\n"
     assert application._bisect(["good=a"]) == 2
     assert capsys.readouterr().err.startswith("onyx-harness: error: ")
+
+
+@pytest.mark.parametrize(("name", "extra"), [("joblib", "joblib"), ("submitit_slurm", "submitit")])
+def test_a_launcher_that_is_not_installed_has_the_command_that_installs_it(name, extra):
+    missing = MissingConfigException("", missing_cfg_file=f"hydra/launcher/{name}", options=["basic"])
+    assert in_words(missing) == f"the launcher {name!r} is not installed; pip install 'onyx-harness[{extra}]'"
 
 
 def test_other_errors_are_their_own_words():

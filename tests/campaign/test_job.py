@@ -149,7 +149,7 @@ def test_only_numbers_are_seeds_on_record(run, assignment, seed):
             {"stage": "inputs"},
             Ending(-9, Outcome.OUT_OF_MEMORY, 1.0, 4_120_000_000),
             "out_of_memory",
-            "4.12 GB resident in stage 'inputs', and the limit is 4.00 GB; raise limits.memory_gb",
+            "4.12 GB resident in stage 'inputs', and the limit is 4 GB; raise limits.memory_gb",
         ),
         ({"outcome": "wrong", "reason": "off by 3"}, Ending(-11, None, 1.0, 0), "wrong", "off by 3"),
         ({"outcome": "unsupported", "reason": "no"}, Ending(-9, Outcome.TIMEOUT, 1.0, 0), "unsupported", "no"),
