@@ -218,7 +218,9 @@ def _check_hooks(manager: pluggy.PluginManager, module: object) -> None:
     known = [name for name in vars(hookspecs) if name.startswith("onyx_")]
     for caller in manager.get_hookcallers(module) or []:
         if not caller.has_spec():
-            raise TypeError(f"there is no hook {caller.name!r}{closest(caller.name, known)} (hooks: {', '.join(known)})")
+            raise TypeError(
+                f"there is no hook {caller.name!r}{closest(caller.name, known)} (hooks: {', '.join(known)})"
+            )
 
 
 def _offered(manager: pluggy.PluginManager, module: object, hook: str) -> list[Any]:

@@ -88,7 +88,11 @@ def test_a_cell_survives_the_way_to_another_process(registry):
         ({"engine__directon": "pull"}, ScheduleError, "'directon'; did you mean 'direction'"),
         ({"engine__width": "wide"}, ScheduleError, "takes an integer"),
         ({"algorithm__scael": 1.0}, CampaignError, "no parameter 'scael'; did you mean 'scale'"),
-        ({"algorithm__scale": "big"}, CampaignError, "'scale' of algorithm 'fake_spread' is 'big'; it must be a number"),
+        (
+            {"algorithm__scale": "big"},
+            CampaignError,
+            "'scale' of algorithm 'fake_spread' is 'big'; it must be a number",
+        ),
         ({"algorithm__scale": True}, CampaignError, "it must be a number"),
         ({"graph__vertexes": 3}, CampaignError, "no parameter 'vertexes'; did you mean 'vertices'"),
         ({"graph": {}}, CampaignError, "no graph.name; choose one with graph=NAME"),
