@@ -99,6 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in ("stdout", "stderr"):
         if getattr(sys, stream) is None:  # closed by the caller; the next file opened would get its number
             setattr(sys, stream, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open until the end
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # an encoding that lacks a sign, such as ASCII, must not end a sweep
     arguments = expand_home(sys.argv[1:] if arguments is None else arguments)
     if list(arguments) == ["--version"]:
         _say(sys.stdout, f"onyx-harness {__version__}")

@@ -38,3 +38,13 @@ def test_a_broken_pipe_is_accepted(tmp_path, harness_environment):
     assert (done.returncode, done.stderr) == (0, "")
     [(_, record)] = read_records(tmp_path / "results")
     assert record["outcome"] == "ok"
+
+
+def test_signs_that_the_encoding_of_the_output_lacks_are_replaced(tmp_path, harness_environment):
+    cell = ("engine=fake_right", "algorithm=fake_spread", "graph=fake_ring", "features=1", "measure.budget_s=0.01")
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", *cell],
+        cwd=tmp_path, env={**harness_environment, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"[1/1] fake_ring ? fake_spread ? k=1 ? fake_right  ok" in done.stdout
