@@ -1,4 +1,4 @@
-"""Times and launches of the present schedules: python experiments/engines.py netflix|roads."""
+"""Times and launches of the present schedules: python experiments/schedules.py netflix|roads."""
 import copy
 import sys
 import time
