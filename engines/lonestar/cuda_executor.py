@@ -30,6 +30,8 @@ KERNELS = {"el": ("edges",), "hybrid": ("nodes", "remaining", "edges"), "owner":
 
 def kernels_of(schedule: LonestarSchedule) -> tuple[str, ...]:
     """Return what the kernels of a step run, in the order of the plan; *all*: the only one."""
+    if schedule.writes == "add":
+        return "all", "listing"
     found = KERNELS.get(schedule.order, ("all",))
     return (*found, "owned_columns", "owned") if schedule.hand_over else found
 
@@ -72,12 +74,21 @@ class LonestarExecutor(CudaExecutor):
         return Superstep(facts.num_vertices, facts.num_edges * len(self.steps), "dense")
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]]) -> None:
-        """Reset all properties; no edge takes stamps, and all locks are free."""
+        """Reset all properties; no edge takes stamps, all locks are free, and values of edges are listed."""
         super().reset(inputs, state)
         for name in ("taking", "sizes", "arrivals", "locks"):
             if name in self.arrays:
                 self.arrays[name].fill(0)
+        self._list_values()
         self.wait()
+
+    def _list_values(self) -> None:
+        """Bring the values of edges into the order in which kernels that add changes read them."""
+        self._run, edges = self.run_in_progress, self.plan.facts.num_edges
+        for kernels in self.kernels.values():
+            if "listing" in kernels:
+                self.state.note(limit=1)  # kernels do nothing in a run that is over, as one of no supersteps is
+                self._launch(kernels["listing"], 0, edges, self._blocks(kernels["listing"], edges))
 
     def _launch(self, kernel: CudaKernel, first: int, last: int, blocks: int, *, together: bool = False) -> None:
         """Queue a kernel; ``together``: its blocks wait for each other, and must all be resident."""
@@ -97,7 +108,8 @@ class LonestarExecutor(CudaExecutor):
     @property
     def _of_edges(self) -> set[str]:
         """The kernels whose range is one of edges."""
-        return {kernels["remaining"].name for kernels in self.kernels.values() if "remaining" in kernels}
+        found = [kernels.get(name) for kernels in self.kernels.values() for name in ("remaining", "listing")]
+        return {kernel.name for kernel in found if kernel}
 
     def _resident(self, kernel: CudaKernel) -> int:
         """Return the blocks of a kernel that the device runs at once."""

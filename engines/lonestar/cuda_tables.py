@@ -73,6 +73,26 @@ class CudaFirstList(Table[Array]):
 
 
 @dataclass(frozen=True)
+class CudaListedEnds(Table[tuple[Array, Array]]):
+    """Both ends of all edges in the order of the first pass."""
+
+    listed: CudaFirstList
+
+    def of(self, graph: Graph) -> tuple[Array, Array]:
+        """Return the sources and the destinations, [E]."""
+        edges = self.listed.first.of(graph)
+        return graph.csr.row_of_edge[edges], graph.csr.neighbours[edges]
+
+    def nbytes(self, graph: GraphFacts) -> int:
+        """Return the bytes of both arrays."""
+        return 8 * graph.num_edges
+
+    def named(self, made: tuple[Array, Array]) -> dict[str, Array]:
+        """Return the arrays as kernels take them."""
+        return {"listed_sources": made[0], "listed_destinations": made[1]}
+
+
+@dataclass(frozen=True)
 class CudaHubs(Table[Array]):
     """The columns that owners take."""
 

@@ -212,3 +212,45 @@ LOSSY = """
         }}
     }}
 """
+# The same without lost updates: changes are added to rows atomically. Rows of `depth` edges are read at once. Ends of edges
+# are in the order of the list, and so are their values if a kernel has listed these.
+ADDING = """
+    @kernel
+    const bool counting = taking[0] != 0;
+    const Id number = group_across_blocks(group);
+    if (!group.idle() && number < first) {{
+        for (EdgeId base = EdgeId(number) * {batch}; base < {edges}; base += EdgeId(first) * {batch}) {{
+            const EdgeId end = base + {batch} < {edges} ? base + {batch} : {edges};
+            for (EdgeId i = base; i < end; i += {depth}) {{
+                struct {{
+                    @fields
+                }} fetched[{depth}];
+                _Pragma("unroll") for (int d = 0; d < {depth}; ++d) {{
+                    auto& got = fetched[d];
+                    if (i + d < end) {{
+                        const EdgeId e = {place};
+                        const Id u = listed_sources[i + d], v = listed_destinations[i + d];
+                        @fetch
+                    }}
+                }}
+                group.sync();
+                _Pragma("unroll") for (int d = 0; d < {depth}; ++d) {{
+                    const auto& got = fetched[d];
+                    if (i + d < end) {{
+                        const Id u = listed_sources[i + d], v = listed_destinations[i + d];
+                        @visit
+                        count_both(group, counting, counters, u, v);
+                    }}
+                }}
+            }}
+        }}
+    }}
+"""
+# Values of edges in the order of the list, from `first` to `last - 1`.
+LISTING = """
+    @kernel
+    for (EdgeId i = first + blockIdx.x * BLOCK + threadIdx.x; i < last; i += gridDim.x * BLOCK) {{
+        const EdgeId e = first_list[i];
+        {copies}
+    }}
+"""

@@ -179,6 +179,14 @@ struct Counted {
     }
 };
 
+// The same as rows are added to: no count is lost.
+__device__ inline void count_both(const LaneGroup& group, bool counting, Id* counters, Id u, Id v)
+{
+    if (!counting || !group.leads()) return;
+    atomicAdd(counters + u, 1u);
+    atomicAdd(counters + v, 1u);
+}
+
 __device__ inline EdgeId edges_left(Number* sizes, Id pass)
 {
     return EdgeId(*const_cast<volatile Number*>(size_of(sizes, pass)));

@@ -48,7 +48,10 @@ class LonestarSchedule:
     Lossy, without locks:
 
     - *hogwild* (Niu et al. 2011; in batches as in cuMF_SGD): a thread takes ``batch`` edges of a random order at a time
-      and locks nothing. Updates of a row may be lost, which only programs with ``conflicts="lossy"`` accept.
+      and locks nothing. Updates of a row may be lost, which only programs with ``conflicts="lossy"`` accept. On a GPU,
+      ``writes=add`` adds changes to rows atomically, as Niu et al. do: no update is lost, but it may be computed from
+      rows that have changed since. *store* overwrites rows. By default changes are added if every new value of the
+      step is an old one plus or minus a change.
 
     *auto* takes the order of the smallest estimated time of a superstep, with the preparation divided among the
     supersteps (:mod:`.predict`). It takes a lossy order only for programs that accept one. The record has the
@@ -101,8 +104,15 @@ class LonestarSchedule:
         values=("launch", "grid"),
     )  # fmt: skip
     workers: int | None = option(
-        None, "GPU: lane groups of hogwild at a time (null: so few that 2 % of the updates meet)", within="[1, inf)"
+        None,
+        "GPU: lane groups of hogwild at a time (null: so few that 2 % of the updates meet; with writes=add, that an update "
+        "meets 4 others on average)",
+        within="[1, inf)",
     )
+    writes: str | None = option(
+        None, "GPU, hogwild: add changes to rows atomically, or store rows (null: add, if the step's values allow it)",
+        values=("add", "store"),
+    )  # fmt: skip
     estimates: tuple[tuple[str, float], ...] | None = option(
         None, "set by auto: seconds of a superstep with its share of the preparation, by order"
     )
@@ -164,6 +174,8 @@ class LonestarSchedule:
             return f"schedule option hub has no meaning for order={self.order}; leave it unset"
         if self.hand_over is not None and self.order not in LISTED:
             return f"schedule option hand_over has no meaning for order={self.order}; leave it unset"
+        if self.writes is not None and self.order != "hogwild":
+            return f"schedule option writes has no meaning for order={self.order}; leave it unset"
         if serial and self.order == "hogwild":
             return (
                 "order=hogwild may lose updates of a row, and the program accepts no lost updates; use another order, "

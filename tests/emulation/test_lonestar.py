@@ -11,16 +11,17 @@ import functools
 import numpy as np
 import pytest
 
-from engines.lonestar import cuda_templates
+from engines.lonestar import cuda_plan, cuda_templates
 from engines.lonestar.schedule import BATCHED, LOCKED
 from harness.algorithms.sgd_mf import SGDMatrixFactorisation
 from harness.contract import EngineFailure
 from harness.graph.generators import random_ratings
-from harness.language import trace
+from harness.language import Inputs, K, trace
 from harness.language.replay import replay
 from harness.language.validation import compare
 from tests.engines.test_lonestar import OPTIONS, replayed, sides
 from tests.engines.test_lonestar_on_cuda import ALGORITHM, LOSSY, check_replay, cuda_engine
+from tests.language.programs import program_of
 
 SHORT = (
     ("el", 16, {}, {}), ("agm_e", 3, {}, {}), ("owner", 3, {"hub": 30}, {"bias": "both", "rates": "adagrad"}),
@@ -41,7 +42,6 @@ def given():
     return random_ratings(users=60, items=40, num_ratings=500, seed=4)
 
 
-@pytest.mark.short_run(rows=8)
 @pytest.mark.parametrize(
     ("order", "features", "options", "parameters"),
     [*SHORT, *(pytest.param(*one, marks=pytest.mark.full) for one in LONG if one not in SHORT)],
@@ -114,14 +114,87 @@ def test_edges_that_all_need_one_lock_are_run_once_each(order, emulated):
     assert not engine.executor.arrays["locks"].get().any()
 
 
-def test_hogwild_of_one_worker_is_serial_and_others_lose_updates(emulated):
-    graph = LOSSY.prepare_graph(given())
-    program, inputs = trace(LOSSY), LOSSY.inputs(graph, 3)
-    engine = cuda_engine(program, graph, 3, emulated, order="hogwild", workers=1, shuffle=False)
+def one_worker(engine, algorithm, graph, features):
+    """Check two supersteps of one worker, which takes edges in the order of the CSR, against float64 in that order."""
+    program, inputs = trace(algorithm), algorithm.inputs(graph, features)
     engine.reset(inputs)
     assert [engine.ordered_superstep()["step"] for _ in range(2)] == [0.0, 0.0]
-    exact = replay(program, graph, 3, inputs, [{"step": np.arange(graph.num_edges)}] * 2)
-    assert compare(program, {"x": engine.values("x")}, exact).ok
-    engine = cuda_engine(program, graph, 16, emulated, order="hogwild", workers=64, batch=4)
+    exact = replay(program, graph, features, inputs, [{"step": np.arange(graph.num_edges)}] * 2)
+    found = compare(program, {name: engine.values(name) for name in program.outputs}, exact)
+    assert found.ok, found.detail
+
+
+def test_hogwild_of_one_worker_is_serial_and_others_lose_updates(emulated):
+    graph, schedule = LOSSY.prepare_graph(given()), {"order": "hogwild", "writes": "store"}
+    engine = cuda_engine(trace(LOSSY), graph, 3, emulated, **schedule, workers=1, shuffle=False)
+    one_worker(engine, LOSSY, graph, 3)
+    engine = cuda_engine(trace(LOSSY), graph, 16, emulated, **schedule, workers=64, batch=4)
     engine.reset(LOSSY.inputs(graph, 16))
     assert 0 < engine.ordered_superstep()["step"] < 1
+
+
+@pytest.mark.parametrize(
+    ("features", "options", "parameters"),
+    [
+        (3, {}, {}),
+        *(pytest.param(*one, marks=pytest.mark.full) for one in (
+            (16, {}, {"bias": "both", "rates": "adagrad"}), (33, {"feature_aware": False}, {"rates": "twin"}),
+            (128, {}, {}),
+        )),
+    ],
+)  # fmt: skip
+def test_hogwild_that_adds_changes_is_serial_with_one_worker_and_loses_none_with_many(
+    features, options, parameters, emulated, monkeypatch
+):
+    monkeypatch.setattr(cuda_plan, "AHEAD", 1)  # with more, an edge reads rows before the edge in front of it has run
+    algorithm = SGDMatrixFactorisation(alpha=0.05, epochs=3, conflicts="lossy", **parameters)
+    graph = algorithm.prepare_graph(given())
+    engine = cuda_engine(
+        trace(algorithm), graph, features, emulated, order="hogwild", workers=1, shuffle=False, **options
+    )
+    assert engine.taken.writes == "add"
+    one_worker(engine, algorithm, graph, features)
+    monkeypatch.setattr(cuda_plan, "AHEAD", 2)
+    engine = cuda_engine(trace(algorithm), graph, features, emulated, order="hogwild", workers=64, batch=3, **options)
+    engine.reset(algorithm.inputs(graph, features))
+    assert engine.ordered_superstep()["step"] == 0.0
+
+
+@pytest.mark.parametrize("defect", ["edge of a batch left out", pytest.param("edge run twice", marks=pytest.mark.full)])
+def test_counts_of_hogwild_find_wrong_kernels(defect, monkeypatch, emulated):
+    right, wrong = {
+        "edge of a batch left out": ("i < end; i += {depth}", "i + 1 < end; i += {depth}"),
+        "edge run twice": ("+ {batch} < {edges} ? base + {batch} :", "+ {batch} < {edges} ? base + {batch} + 1 :"),
+    }[defect]
+    assert cuda_templates.ADDING.count(right) == 1
+    monkeypatch.setattr(cuda_templates, "ADDING", cuda_templates.ADDING.replace(right, wrong))
+    graph = LOSSY.prepare_graph(given())
+    engine = cuda_engine(trace(LOSSY), graph, 16, emulated, order="hogwild", workers=8, batch=9)
+    engine.reset(LOSSY.inputs(graph, 16))
+    assert engine.ordered_superstep()["step"] != 0.0
+
+
+def test_values_of_edges_that_are_no_numbers_are_read_where_they_are(emulated):
+    """A row for every edge is not listed: kernels find it by the edge."""
+
+    def rows(p, self):
+        p.edge("given", K)
+        p.vertex("x", K, start=1.0)
+
+        @p.over_edges(update="both", conflicts="lossy")
+        def step(src, dst, edge):
+            return {"src": {"x": src.x + 0.5 * edge.given}, "dst": {"x": edge.given + dst.x}}
+
+        p.repeat(1)
+        p.output("x", bound=1e-5)
+
+    graph = LOSSY.prepare_graph(given())
+    draws = np.random.default_rng(0).random((graph.num_edges, 5), np.float32)
+    engine = cuda_engine(program_of(rows), graph, 5, emulated, order="hogwild", workers=16, batch=3)
+    engine.reset(Inputs({"given": draws}, {}))
+    engine.run(1)
+    right = np.ones((graph.num_vertices, 5))
+    np.add.at(right, graph.csr.row_of_edge, 0.5 * draws)
+    np.add.at(right, graph.csr.neighbours, draws)
+    assert "listed_given" not in engine.planned.source
+    assert np.allclose(engine.values("x"), right, rtol=1e-5)
