@@ -298,15 +298,15 @@ def updating(builder: CudaKernelBuilder, step: EdgeStep, block: str) -> None:
 
 
 def adding(builder: CudaKernelBuilder, step: EdgeStep, values: str) -> None:
-    """Add the changes of a step to memory. ``values``: the prefix of the arrays of values of edges, whose index is ``e``.
+    """Add the changes of a step, which must have some (:func:`.changes.changes`), to memory.
 
-    The step must have changes (:func:`.changes.changes`).
+    ``values``: the prefix of the arrays of values of edges, whose index is ``e``.
     """
-    for space, index in (("src", "u"), ("dst", "v")):
-        builder.bind(space, "fetch", index)
+    index, found = {"src": "u", "dst": "v"}, changes(step)
+    for space, vertex in index.items():
+        builder.bind(space, "fetch", vertex)
     builder.bind("edge", "fetch", "e", values)
     builder.comment("visit", step)
-    index, found = {"src": "u", "dst": "v"}, changes(step)
     assert found is not None
     for (end, name, _), change in zip(step.values, found, strict=True):
         builder.reduce_into(f"vertex_{name}", index[end], change, "sum", "visit")

@@ -212,8 +212,8 @@ LOSSY = """
         }}
     }}
 """
-# The same without lost updates: changes are added to rows atomically. Rows of `depth` edges are read at once. Ends of edges
-# are in the order of the list, and so are their values if a kernel has listed these.
+# The same without lost updates: changes are added to rows atomically. Rows of `depth` edges are read at once. Ends of
+# edges are in the order of the list, and so are their values if a kernel has listed these.
 ADDING = """
     @kernel
     const bool counting = taking[0] != 0;

@@ -105,8 +105,8 @@ class LonestarSchedule:
     )  # fmt: skip
     workers: int | None = option(
         None,
-        "GPU: lane groups of hogwild at a time (null: so few that 2 % of the updates meet; with writes=add, that an update "
-        "meets 4 others on average)",
+        "GPU: lane groups of hogwild at a time (null: so few that 2 % of the updates meet; with writes=add, that an "
+        "update meets 4 others on average)",
         within="[1, inf)",
     )
     writes: str | None = option(
