@@ -161,7 +161,7 @@ class EdgeStep:
     values of both ends after all earlier edges, then writes both. ``order``: *given*, that of the edges in the CSR;
     *any*, some order, which may differ between supersteps. ``conflicts`` is the least that the program accepts.
     *serial*: the result is that of the edges one after another. *lossy*: of two edges with a common end that run at the
-    same time, one may overwrite what the other wrote.
+    same time, one may overwrite what the other wrote, or add its change to it.
     """
 
     name: str
