@@ -30,7 +30,9 @@ const document = new Fake({
   getElementById(name) { return this.found[`#${name}`]; },
 });
 const matchMedia = () => new Fake();
-const getComputedStyle = () => ({ fontFamily: "sans", getPropertyValue: () => "" });
+class Path2D { constructor(path) { this.path = path; } }
+const devicePixelRatio = 1;
+const getComputedStyle = () => ({ fontFamily: "sans", getPropertyValue: (name) => name });
 
 // Return a plot of two series as the script keeps it; positions are ten pixels a unit, upwards from 100.
 function plotted(told, hidden = []) {

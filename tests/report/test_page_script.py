@@ -167,6 +167,57 @@ def test_escape_shows_the_whole_plot():
     assert plot_with("steerByKeys(plot); plot.frame.fire('keydown', { key: 'a' }); return plot.calls;") == []
 
 
+def test_looks_are_those_of_the_drawings():
+    """Of two dashes, two markers and eight colours."""
+    looks = [f"[colourOf({style}), dashesOf({style}), markerOf({style}).path]" for style in (0, 1, 10)]
+    assert in_a_page(*looks, "[0, 1, 3].map(widthOf)") == [
+        ["--c0", [], "M0,0a"], ["--c1", [8, 4], "M0,0b"], ["--c2", [], "M0,0a"], [2, 4, 8],
+    ]  # fmt: skip
+
+
+def test_plots_are_as_high_as_their_width_allows():
+    assert in_a_page("[100, 400, 1000].map(heightOf)") == [[220, 248, 330]]
+
+
+def test_labels_that_would_overlap_the_next_one_are_left_out():
+    """A letter takes 6 pixels; labels are 6 pixels apart."""
+    u = "{ valToPos: (value) => value }"
+    assert in_a_page(f"spaced({u}, ['aa', 'b', 'cc'], [0, 10, 40])") == [[None, "b", "cc"]]
+    assert in_a_page(f"spaced({u}, ['aa', 'b', 'cc'], [0, 15, 30])") == [["aa", "b", "cc"]]
+    assert in_a_page(f"spaced({u}, ['aa', 'b', 'cc'], [0, 14, 30])") == [[None, "b", "cc"]]
+
+
+def test_the_data_of_a_figure_has_the_labels_of_its_legend_and_the_common_x():
+    series = [{"style": 1, "y": [5, 6]}, {"style": 0, "x": [7], "y": [8]}]
+    data = json.dumps(json.dumps({"series": series, "common": [[1, 2]]}))
+    code = f"""(() => {{
+        const label = (text) => new Fake({{ text }});
+        const found = {{ '.legend [data-style="0"]': label(" none "), '.legend [data-style="1"]': label("one") }};
+        const group = new Fake({{ found }});
+        const told = toldBy(new Fake({{ dataset: {{ plot: {data} }}, found: {{ "[data-plots]": group }} }}));
+        return told.series.map(({{ label, x }}) => [label, x]);
+    }})()"""
+    assert in_a_page(code) == [[["one", [1, 2]], ["none", [7]]]]
+
+
+def test_intervals_and_marked_points_are_drawn():
+    """The second point has an interval, and the first and the third have markers."""
+    code = """
+        const calls = [];
+        const ctx = new Proxy({}, { get: (_, name) => (...given) => calls.push([name, ...given]), set: () => true });
+        const valToPos = (value, axis) => (axis === "x" ? 10 * value : 100 - 10 * value);
+        const u = { ctx, bbox: { left: 0, top: 0, width: 100, height: 100 }, valToPos };
+        drawMarks(plot, u, { ...plot.told.series[0], marked: [0, 2] });
+        return calls.filter(([name]) => ["moveTo", "lineTo", "setTransform", "fill"].includes(name))
+          .map(([name, ...given]) => [name, ...(name === "fill" ? [given[0].path] : given)]);
+    """
+    assert plot_with(code) == [
+        ["setTransform", 1, 0, 0, 1, 10, 90], ["fill", "M0,0a"], ["setTransform", 1, 0, 0, 1, 0, 0],
+        ["moveTo", 20, 85], ["lineTo", 20, 70],
+        ["setTransform", 1, 0, 0, 1, 40, 60], ["fill", "M0,0a"], ["setTransform", 1, 0, 0, 1, 0, 0],
+    ]  # fmt: skip
+
+
 def test_a_drawn_range_is_shown():
     code = "plot.u.select = { left: 20, top: 30, width: 40, height: 50 }; zoom(plot, plot.u);"
     assert plot_with(f"{code} return [plot.view, plot.calls];") == [{"x": [2, 6], "y": [2, 7]}, ["selected", "refresh"]]
