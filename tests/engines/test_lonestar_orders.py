@@ -122,6 +122,8 @@ def test_a_table_takes_no_more_bytes_than_it_says(order):
     graph = example()
     for table in (BatchTable(schedule), GridTable(LonestarSchedule(order="grid", blocks=3)), WaveTable(3, 0)):
         made = table.named(table.of(graph))
+        assert np.array_equal(made["order_sources"], graph.csr.row_of_edge[made["edge_order"]])
+        assert np.array_equal(made["order_destinations"], graph.csr.neighbours[made["edge_order"]])
         assert sum(array.nbytes for array in made.values()) <= table.nbytes(graph.facts)
     units = BatchTable(schedule).named(BatchTable(schedule).of(graph)).get("units")
     assert (units is None) == (order != "blkdiag")

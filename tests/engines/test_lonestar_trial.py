@@ -146,6 +146,7 @@ def test_a_trial_that_its_budget_ends_is_not_kept(made):
     second = prepared(replace(TUNED, tune_s=100.0))
     second.reset(None)
     assert second.resolved_options()["order"] == "grid"
+    assert [order for order, _ in second.resolved_options()["tried"]] == ["grid", "el", "nl"]
 
 
 def test_an_order_that_cannot_be_prepared_is_left_out(made):

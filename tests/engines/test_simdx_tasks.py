@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from engines.pullbaseline.schedules import SimdxSchedule
 from engines.pullbaseline.simdx.activity import Activity, activity
 from engines.pullbaseline.simdx.cuda_engine import SimdxCudaEngine
+from engines.pullbaseline.simdx.loops import AlternatingLoop
+from engines.pullbaseline.simdx.task_run import by_degree
 from harness.contract import Device, EngineFailure, No
 from harness.device.compilation import compiled
 from harness.language import K, maximum, minimum, where
@@ -241,3 +245,32 @@ def test_reductions_in_one_phase_have_separate_tickets():
 def fused(title, build):
     engine = SimdxCudaEngine(SimdxSchedule(fusion="push_pull"))
     return plan_of(engine, traced(build, title), edges_and_loops(), 1)
+
+
+def test_vertices_are_in_one_of_three_lists_by_their_degrees():
+    schedule, degrees = SimdxSchedule(warp_degree=3, block_degree=9), np.array([0, 2, 3, 8, 9, 10, 500])
+    small, middle, large = (np.flatnonzero(mask).tolist() for mask in by_degree(degrees, schedule))
+    assert (small, middle, large) == ([0, 1], [2, 3, 4], [5, 6])
+    same = SimdxSchedule(warp_degree=4, block_degree=4)
+    assert [np.flatnonzero(mask).tolist() for mask in by_degree(np.array([3, 4, 5]), same)] == [[0], [1], [2]]
+
+
+@pytest.mark.parametrize(
+    ("fields", "launches"),
+    [
+        ([(0, 3), (0, 10)], 2), ([(0, 3), (0, 11)], 2), ([(1, 3)], 1), ([(0, 9), (1, 9)], 2), ([(0, 0), (0, 0)], None),
+        ([(0, 3), (0, 3)], None),
+    ],
+)  # fmt: skip
+def test_fused_kernels_alternate_until_the_run_ends(fields, launches):
+    """``fields``: whether the run has settled, and its superstep, after each launch. None: it stands still."""
+    queued, left = [], iter(fields)
+    loop = SimpleNamespace(launch=lambda _, names: queued.append(names), blocks={"fused_push": 3, "fused_pull": 2})
+    state = SimpleNamespace(fields=lambda: dict(zip(("settled", "superstep"), next(left), strict=True)))
+    if launches is None:
+        with pytest.raises(EngineFailure, match=f"the fused kernels stand still at superstep {fields[0][1]}; run with"):
+            AlternatingLoop.__call__(loop, SimpleNamespace(state=state), 0, 10)
+    else:
+        AlternatingLoop.__call__(loop, SimpleNamespace(state=state), 0, 10)
+        assert len(queued) == launches
+    assert queued[0] == ["fused_push", "fused_pull"] * 2
