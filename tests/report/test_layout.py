@@ -12,9 +12,9 @@ from harness.records import write_json, write_record
 from harness.report.__main__ import main
 from harness.report.console import as_text
 from harness.report.layout import Layout, LayoutError, layout_table, legend, named, rows_of
-from harness.report.layout_figure import _dots, write_layout_figure
+from harness.report.layout_figure import _dots, _memory, write_layout_figure
 from harness.report.layout_tables import table_of
-from harness.report.memory import memory_legend, memory_table
+from harness.report.memory import memory_legend, memory_table, pairs_of
 from tests.records.samples import record, solved
 
 COLUMNS = {
@@ -289,6 +289,25 @@ def test_memory_transactions_stand_over_those_of_the_first_column():
 def test_runs_without_a_count_in_the_first_column_have_no_row():
     rows = [of_memory(False, "ring", None), of_memory(True, "ring", counted(0.8, 0.0))]
     assert memory_table(Layout.from_plain(MEMORY), rows).row_count == 0
+
+
+def test_bars_of_memory_transactions_stand_side_by_side():
+    """A group has two bars for the model and two for the counters, in pairs around the place of its graph."""
+    layout = Layout.from_plain(MEMORY)
+    [axes] = _memory(layout, list(pairs_of(layout, TRANSACTIONS))).axes
+    bars = {
+        group.get_label(): [(round(float(bar.get_x() + bar.get_width() / 2), 3), bar.get_height()) for bar in group]
+        for group in axes.containers
+    }
+    assert bars == {
+        "load efficiency, FA (model)": [(-0.3, pytest.approx(2.5)), (0.7, pytest.approx(4))],
+        "atomic transactions, FA (model)": [(-0.1, pytest.approx(0.25))],
+        "load efficiency, FA (counters)": [(0.1, pytest.approx(2))],
+        "atomic transactions, FA (counters)": [(0.3, pytest.approx(0.25))],
+    }
+    assert [text.get_text() for text in axes.texts] == ["20 %", "20 %", "1 M", "25 %", "1.1 M"]
+    assert (axes.get_ylabel(), axes.get_title()) == ("over NFA", "FL, k = 4")
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["RU", "ring (y=2)"]
 
 
 def test_memory_transactions_are_drawn(tmp_path):

@@ -104,6 +104,29 @@ def test_times_beside_other_work_allow_no_verdict(what, disturbed):
     assert found(marked, what=what, over="slow", at_most=3)[1] == "cannot tell"
 
 
+@pytest.mark.parametrize(
+    ("claim", "low", "high"),
+    [
+        ({"what": "rate"}, 0.5 / 1.01, 0.5 / 0.99),
+        ({"what": "parts", "parts": ["queue"]}, 0.25 / 1.01, 0.25 / 0.99),
+        ({"what": "overlap", "over": "slow"}, 0.5 * 0.99 / 1.01, 0.5 * 1.01 / 0.99),
+        ({"what": "cached", "over": "slow"}, 0.5 * 0.99 / 1.01 / 0.55, 0.5 * 1.01 / 0.99 / 0.55),
+    ],
+)
+def test_intervals_hold_for_both_ends_of_all_times(claim, low, high):
+    """Every time is known to 1 %; a run of one second is compared with one of two."""
+    transfers = {**moved(100, visited=100), "seconds": {"queue": 0.25}}
+    run = cell("fast", 1.0, transfers=transfers, link=LINK, supersteps=[[1, 25, "push"]], schedule={"cache_mb": 0.04})
+    [one] = measured(layout({"claim": "x", "of": "fast", "at_least": 1, **claim}), [run, cell("slow", 2.0)])
+    assert (one.found[0].low, one.found[0].high) == pytest.approx((low, high))
+
+
+def test_copies_that_take_longer_than_kernels_have_no_interval_of_their_own():
+    records = [cell("fast", 1.0, transfers=moved(150), link=LINK), cell("slow", 0.5)]
+    [one] = measured(layout({"claim": "x", "of": "fast", "what": "overlap", "over": "slow", "at_most": 2}), records)
+    assert (one.found[0].low, one.found[0].high) == pytest.approx((0.99 / 0.75, 1.01 / 0.75))
+
+
 def test_a_cache_of_more_than_all_edges_leaves_the_slack():
     steps = [[1, 25, "push"]]
     run = cell("fast", 1.0, transfers=moved(0, visited=100), schedule={"cache_mb": 10}, supersteps=steps)

@@ -92,3 +92,25 @@ def test_an_invalid_claim_names_its_key(claim, message):
     with pytest.raises(LayoutError, match=r"layout.ratios\[0\]") as error:
         layout({"claim": "x", "of": "fast", **claim})
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("claim", "value", "low", "high"),
+    [
+        ({"what": "edges"}, 200, 200 / 1.01, 200 / 0.99),
+        (COPIES, 76, 76 / 1.01, 76 / 0.99),
+        ({"what": "prepared", "over": "slow"}, 2.5 / 4, (1.98 + 0.5) / 4.04, (2.02 + 0.5) / 3.96),
+        ({"what": "sooner", "metric": "rmse", "over": "slow"}, 1 / 4, 0.99 / 4.04, 1.01 / 3.96),
+    ],
+)
+def test_intervals_hold_for_both_ends_of_all_times(claim, value, low, high):
+    """Every time is known to 1 %. The first run reaches in its second superstep what the other reaches at its end."""
+    curve, slower = {"rmse": [3.0, 2.0, 1.0, 1.5]}, {"rmse": [4.0, 3.0, 2.5, 2.0]}
+    given = {"supersteps": STEPS, "features": 4, "floor": FLOOR}
+    records = [
+        cell("fast", 2.0, phases={"transform": 0.5}, metrics_by_superstep=curve, **given),
+        cell("slow", 4.0, phases={}, metrics_by_superstep=slower, **given),
+    ]
+    [one] = measured(layout({"claim": "x", "of": "fast", "at_least": 1, **claim}), records)
+    [only] = one.found
+    assert (only.value, only.low, only.high) == pytest.approx((value, low, high))
