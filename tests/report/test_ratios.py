@@ -6,7 +6,7 @@ import pytest
 
 from harness.records import read_records, write_json, write_record
 from harness.report.__main__ import main
-from harness.report.claims import WHAT
+from harness.report.claims import WHAT, Claim
 from harness.report.console import as_text
 from harness.report.layout import Layout, LayoutError
 from harness.report.layout_figure import write_layout_figure
@@ -213,3 +213,59 @@ def test_a_mean_needs_a_verdict_of_every_ratio():
     records = [cell("fast", 1.0), cell("slow", 4.0), cell("fast", 1.0, graph="b"), disturbed]
     [found] = measured(layout({**FASTER, "mean": True}), records)
     assert (found.verdict, found.text) == ("cannot tell", "4x, no verdict")
+
+
+@pytest.mark.parametrize(
+    ("bound", "text"), [({"at_least": 2}, "2x [1.96, 2.04] (flood, b)"), ({"at_most": 9}, "8x [7.84, 8.16] (flood, a)")]
+)
+def test_the_ratio_that_is_worst_for_the_claim_is_shown(bound, text):
+    records = [
+        made
+        for graph, slow in (("a", 8.0), ("b", 2.0), ("c", 4.0))
+        for made in (cell("fast", 1.0, graph=graph), cell("slow", slow, graph=graph))
+    ]
+    [found] = measured(layout({"claim": "x", "of": "fast", "over": "slow", **bound}), records)
+    assert found.text == text
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"settled": False}, "not comparable: did not converge"),
+        ({"solve": None}, "no time"),
+        ({"sweep": "s"}, "no time"),
+    ],
+)
+def test_runs_that_cannot_be_compared_say_why(changes, reason):
+    [found] = measured(layout(FASTER), [cell("fast", 1.0), {**cell("slow", 4.0), **changes}])
+    assert (found.verdict, found.text, found.failed) == ("not measured", f"flood, ring: {reason}", (found.text,))
+
+
+@pytest.mark.parametrize(
+    ("what", "value", "text"),
+    [("speed", 1.2345, "1.23x"), ("edges", 1.2e8, "120 M edges/s"), ("edges", 1234.4, "1,234 edges/s")],
+)
+def test_numbers_of_claims_have_their_units(what, value, text):
+    assert Claim("x", what=what).number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, ">= 1.5x"), ({"least": False}, "<= 1.5x"), ({"mean": True}, ">= 1.5x in the mean"),
+        ({"share": 0.9}, ">= 1.5x in 90 % of cells"), ({"missing": "no"}, ""),
+    ],
+)  # fmt: skip
+def test_bounds_are_written_with_what_they_hold_for(changes, text):
+    assert Claim("x", **{"bound": 1.5, **changes}).bound_text == text
+
+
+@pytest.mark.parametrize(("share", "holds"), [(1.0, "no"), (0.75, "no"), (0.5, "cannot tell"), (0.25, "yes")])
+def test_a_share_of_the_cells_is_decided_by_those_that_are_certain(share, holds):
+    """Of four cells one holds, one may, and two do not."""
+    records = [
+        made
+        for graph, slow in (("a", 3.0), ("b", 2.0), ("c", 1.5), ("d", 1.0))
+        for made in (cell("fast", 1.0, graph=graph), cell("slow", slow, graph=graph))
+    ]
+    assert verdicts(records, {**FASTER, "share": share}) == [(holds, "1 of 4")]
