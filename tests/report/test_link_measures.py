@@ -78,9 +78,11 @@ def test_a_cache_saves_its_share_of_the_time():
     values, verdict, _ = found([run, cell("slow", 2.0)], what="cached", over="slow", at_most=1)
     assert (values, verdict) == ([pytest.approx(0.5 / 0.55)], "yes")
     assert found([run, cell("slow", 1.5)], what="cached", over="slow", at_most=1)[1] == "no"
-    unknown = {**run, "schedule": {}}
-    assert "the cached share of the edges is not known" in found([unknown, cell("slow", 2.0)], what="cached",
-                                                                 over="slow", at_most=1)[2]  # fmt: skip
+    unvisited = {**moved(0), "visited_bytes": 0}
+    graph = {**run["graph"], "edges": 0}
+    for change in ({"schedule": {}}, {"transfers": unvisited}, {"supersteps": []}, {"graph": graph}):
+        text = found([{**run, **change}, cell("slow", 2.0)], what="cached", over="slow", at_most=1)[2]
+        assert "the cached share of the edges is not known" in text
 
 
 @pytest.mark.parametrize("order", [("slow", "other"), ("other", "slow")])

@@ -75,6 +75,13 @@ def test_without_records_nothing_is_measured(tmp_path):
     assert "- X: out of memory" in text
 
 
+def test_columns_of_one_side_stand_alone(tmp_path):
+    own = table(tmp_path, TABLE.replace('ours = ["Slow", "Fast"]', 'ours = ["Other", "Slow"]'))
+    assert rows(render_paper_table(own, tmp_path))[0] == [
+        "", "graph", "Slow, paper", "Slow, here", "Fast, paper", "Other, here",
+    ]  # fmt: skip
+
+
 def test_our_times_and_speed_ups_are_beside_those_of_the_paper(tmp_path, figures):
     folder = figures(
         cell("slow", "like_road_usa", (0.04, 0.039, 0.041)),

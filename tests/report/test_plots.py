@@ -126,6 +126,23 @@ def test_a_short_series_beside_a_long_one_is_layered_in_either_order():
     assert likeness(["long", "short"], [long, short], [long, short]) == ""
 
 
+def test_axes_of_active_vertices_begin_at_one_and_end_beyond_the_most():
+    few = cell("slow", "ring", "flood", 8, 4.0, supersteps=[[4, 7, "push"]])
+    many = cell("fast", "ring", "flood", 8, 1.0, supersteps=[[100, 7, "push"]] * 5)
+    for records, last, high in (([few], 2, 13.0), ([few, many], 5, 130.0)):
+        plot = over_supersteps(records, STYLES)
+        assert (plot.x.low, plot.x.high, plot.y.low, plot.y.high) == (1, last, 0.5, pytest.approx(high))
+    assert over_supersteps([cell("slow", "ring", "flood", 8, 4.0, supersteps=[])], STYLES) is None
+
+
+def test_axes_of_times_over_features_have_margins():
+    lines = [Line("slow", ((1, 2.0, 1.0, 3.0), (16, 20.0, 19.0, 40.0))), Line("fast", ((4, 0.5, 0.25, 0.6),))]
+    plot = over_features(Panel(("", "ring", "flood", ""), tuple(lines)), STYLES)
+    assert plot.x.ticks == (1.0, 4.0, 16.0)
+    assert (plot.x.low, plot.x.high) == pytest.approx((16**-0.05, 16**1.05))
+    assert (plot.y.low, plot.y.high) == pytest.approx((0.25 / 1.15, 40 * 1.15))
+
+
 def test_axes_of_curves_hold_all_values_and_no_more():
     lines = {"a": [(3.0, 20.0, 10.0, 30.0), (9.0, 25.0, 25.0, 25.0)], "b": [(5.0, 50.0, 40.0, 110.0)]}
     plot = curves("of two", ("superstep", "count"), ("rmse", "number"), lines, {"a": 0, "b": 1})

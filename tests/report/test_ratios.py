@@ -107,6 +107,9 @@ def test_a_failed_run_leaves_the_claim_open_and_a_refused_one_is_left_out(mean):
     assert notes_of(layout(claim), refused)[2:] == ["left out: flood, line: slow: unsupported"]
     [nothing] = measured(layout(claim), refused[2:])
     assert (nothing.verdict, nothing.text) == ("not measured", "flood, line: slow: unsupported")
+    assert len(notes_of(layout(claim), refused[2:])) == len(notes_of(layout(claim), failed[2:])) == 2, (
+        "it is in the table"
+    )
 
 
 def test_few_samples_and_other_work_allow_no_verdict():
