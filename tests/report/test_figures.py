@@ -119,6 +119,13 @@ def test_records_without_a_sweep_are_read_too(tmp_path):
     assert (found.cells, found.baseline) == (2, None)
 
 
+@pytest.mark.parametrize("description", ["[]", '{"cells": 3}', '{"cells": null}', "3"])
+def test_a_sweep_that_lists_no_cells_has_those_of_its_records(tmp_path, description):
+    write_record(tmp_path / "x", record())
+    (tmp_path / "sweep.json").write_text(description)
+    assert read_results(tmp_path).cells == 1
+
+
 def test_an_empty_folder_is_named(tmp_path):
     with pytest.raises(NothingFound, match=str(tmp_path)):
         read_results(tmp_path)

@@ -17,7 +17,7 @@ from harness.report.page.inlined import script
 from harness.report.page.overlaps import layers, likeness
 from harness.report.page.phases import LENGTH, over_phases, phase_style, phase_title
 from harness.report.page.plot import Axis, plain_plot
-from harness.report.page.strokes import COLOURS, DASHES, MARKERS, look
+from harness.report.page.strokes import COLOURS, DASHES, MARKERS, Look, look
 from harness.report.page.ticks import round_values
 from harness.report.series import Line, Panel
 from tests.conftest import ROOT
@@ -230,6 +230,12 @@ def test_phases_too_short_to_be_drawn_count():
     [drawn] = bar.segments
     assert drawn.x + drawn.width == pytest.approx(LENGTH, abs=1)
     assert len(bar.parts) == 1001
+
+
+def test_looks_repeat_after_their_colours_dashes_and_markers():
+    assert look(0) == Look("s0", "", MARKERS[0])
+    assert look(9) == Look("s1", "8 4", MARKERS[2])
+    assert look(30) == Look("s6", "2 3", MARKERS[2])
 
 
 def test_phases_of_engines_have_a_look_too():

@@ -83,5 +83,7 @@ def test_rates_are_bytes_over_the_median_time(tmp_path):
     [axes] = _rates(RATES, rows_of(RATES, records)).axes
     assert [[bar.get_height() for bar in bars] for bars in axes.containers] == [[4.0], [0.0]]
     assert [text.get_text() for text in axes.texts] == ["4", ""]
+    assert [[bar.get_x() for bar in bars] for bars in axes.containers] == [[pytest.approx(-0.4)], [pytest.approx(0.0)]]
+    assert (axes.get_ylabel(), [tick.get_text() for tick in axes.get_xticklabels()]) == ("GB/s", ["ring"])
     paths = write_layout_figure(tmp_path / "layout", RATES, records)
     assert [path.name for path in paths] == ["layout.svg", "layout.png"]

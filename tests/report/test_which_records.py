@@ -25,6 +25,7 @@ from harness.report.comparison import (
     ratio_of,
     sufficient,
 )
+from harness.report.page.model import page_model
 from harness.report.series import comparisons, standings
 from tests.records.samples import accurate_record, record, solved
 
@@ -50,6 +51,15 @@ def test_the_least_confidence_suffices(confidence, enough):
     one = {**solved([1.0] * 7), "confidence": confidence}
     assert sufficient(one) is enough
     assert ratio_of(one, solved([2.0] * 7)).sufficient is enough
+
+
+def test_failures_on_the_page_name_graph_algorithm_features_and_engine():
+    lost = record("fast", None, outcome="out_of_memory", reason="no room", features=None)
+    [found] = page_model([record(), lost], None, 2)["failures"]
+    assert found["cells"] == ["ring · flood · k = auto · fast"]
+    assert (found["outcome"], found["style"], found["reason"]) == ("out of memory", "failed", "no room")
+    [refused] = page_model([{**lost, "outcome": "unsupported", "features": 4}], None, 1)["failures"]
+    assert (refused["cells"], refused["style"]) == (["ring · flood · k = 4 · fast"], "unsupported")
 
 
 def test_rounds_are_compared_pair_by_pair():
