@@ -143,6 +143,23 @@ def test_axes_of_times_over_features_have_margins():
     assert (plot.y.low, plot.y.high) == pytest.approx((0.25 / 1.15, 40 * 1.15))
 
 
+def test_ticks_of_a_drawing_are_whole_where_values_are():
+    for unit, labels in (("count", ["1", "2", "3"]), ("number", ["1", "1.5", "2", "2.5", "3"])):
+        made = drawing(curves("one", ("x", unit), ("y", "number"), {"a": [(1, 1, 1, 1), (3, 2, 2, 2)]}, {"a": 0}))
+        assert [tick.label for tick in made.x_ticks] == labels
+        ends = made.x_ticks[0].at, made.x_ticks[-1].at
+        assert ends == (AREA["left"], AREA["right"])
+
+
+@pytest.mark.parametrize(("letters", "kept"), [(11, [0, 1, 2, 3]), (12, [1, 3]), (23, [1, 3]), (24, [0, 3]), (36, [3])])
+def test_labels_of_a_drawing_do_not_overlap(letters, kept):
+    """Four ticks are 85.3 units apart; a letter takes 7, and labels are 6 apart. The last label is always there."""
+    names = [str(number) * letters for number in range(4)]
+    line = {"a": [(n, 1, 1, 1) for n in range(4)]}
+    made = drawing(curves("one", ("commit", "name"), ("y", "number"), line, {"a": 0}, names))
+    assert [tick.label for tick in made.x_ticks] == [names[place] for place in kept]
+
+
 def test_axes_of_curves_hold_all_values_and_no_more():
     lines = {"a": [(3.0, 20.0, 10.0, 30.0), (9.0, 25.0, 25.0, 25.0)], "b": [(5.0, 50.0, 40.0, 110.0)]}
     plot = curves("of two", ("superstep", "count"), ("rmse", "number"), lines, {"a": 0, "b": 1})

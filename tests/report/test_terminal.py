@@ -80,6 +80,19 @@ def test_outcomes_have_colours(outcome, style):
     assert (outcome_text(outcome).plain, outcome_text(outcome).style) == (outcome, style)
 
 
+def test_without_a_terminal_a_long_wait_is_printed_once(capsys, monkeypatch):
+    monkeypatch.delenv(progress.BEGINS_VARIABLE, raising=False)
+    with Progress(2) as shown:
+        shown.begun("a", LABELS, 8, 1)
+        for seconds, behind in ((9.9, "x"), (10.0, "process 7"), (20.0, "process 7"), (0.0, ""), (11.0, "")):
+            shown.waiting("a", seconds, behind)
+        shown.waiting("unknown", 30.0, "process 7")
+    assert capsys.readouterr().out.splitlines() == [
+        "ring · flood · k=8 · fast waits for its device behind process 7",
+        "ring · flood · k=8 · fast waits for its device behind another cell",
+    ]
+
+
 def test_a_terminal_shows_the_running_cells(monkeypatch):
     seen = []
     console = Console(file=io.StringIO(), force_terminal=True, width=200)

@@ -21,6 +21,7 @@ def test_a_time_has_three_digits_and_a_unit(value, text):
     [
         (0.0121, 0.01294, 0.0125, "[12.1, 12.9]"), (0.9, 1.1, 0.95, "[900, 1100]"), (0.9, 1.1, 1.0, "[0.9, 1.1]"),
         (9e-7, 2e-6, 1e-6, "[0.9, 2]"), (1e-8, 2e-8, 1.5e-8, "[0.01, 0.02]"), (900.0, 1234.56, 1000.0, "[900, 1235]"),
+        (998.6, 1000.0, 999.4, "[999, 1000]"),
     ],
 )  # fmt: skip
 def test_an_interval_has_the_unit_of_the_value_beside_it(low, high, value, text):
