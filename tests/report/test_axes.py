@@ -172,6 +172,7 @@ def test_a_layout_over_features_has_times_transactions_and_lost_cells():
     assert [bars.lines[0].get_marker() for bars in axes.containers] == [style(place)[1] for place in range(3)]
     assert [(text.get_text(), text.xy[0]) for text in axes.texts] == [("X", 8)]
     assert right.get_ylabel() == "atomic transactions (dashed)"
+    assert (axes.get_yscale(), right.get_yscale(), axes.get_xscale()) == ("log", "log", "log")
     [dashed] = right.lines
     assert (list(dashed.get_xdata()), list(dashed.get_ydata())) == ([1, 8], [100.0, 400.0])
     assert right.yaxis.get_major_formatter()(20_000.0, 0) == "20 k"
@@ -196,7 +197,7 @@ def test_a_layout_over_graphs_has_dots_side_by_side():
     )
     assert dots == [(-0.2, 800.0), (1.0, 200.0), (1.2, 400.0)]
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["ring (y=2)", "path (y=2)"]
-    assert axes.get_xlim() == (-0.5, 1.5)
+    assert (axes.get_xlim(), axes.get_yscale(), axes.get_ylabel()) == ((-0.5, 1.5), "log", "ms")
     assert list(axes.get_xticks(minor=True)) == [0.5]
     entries, names = axes.get_legend_handles_labels()
     assert sorted(names) == sorted(layout.columns)
@@ -213,6 +214,7 @@ def test_lost_cells_of_columns_are_marked_below_one_another():
     columns = {"A": {"engine": "onyx"}, "B": {"engine": "other"}}
     layout = Layout.from_plain({"title": "T", "kind": "lines", "columns": columns})
     [axes] = _lines(layout, rows_of(layout, cells)).axes
+    assert axes.get_yscale() == "linear", "without a time there is no logarithm"
     assert [(text.get_text(), *text.xy) for text in axes.texts] == [
         ("X", 1, 0.97), ("X", 8, 0.97), ("X", 8, pytest.approx(0.89)),
     ]  # fmt: skip

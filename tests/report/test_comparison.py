@@ -425,6 +425,11 @@ def test_a_subset_of_the_cores_is_recorded():
         config = {**made["config"], "device": {"kind": "cpu", "index": 0, "threads": threads}}
         labels.append(engine_label({**made, "config": config}))
     assert labels == ["fast on 1 thread", "fast on 2 threads", "fast"]
+    of_two = {**made, "config": {**made["config"], "device": {"kind": "cpu", "threads": 2}}}
+    assert engine_label({**of_two, "environment": {"cpu": "a processor", "cores": 4}}) == "fast", (
+        "before it has started"
+    )
+    assert engine_label({**of_two, "config": {**made["config"], "device": {"kind": "cuda"}}}) == "fast on cuda"
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(None, False), (30, True)])
