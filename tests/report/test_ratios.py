@@ -272,3 +272,9 @@ def test_a_share_of_the_cells_is_decided_by_those_that_are_certain(share, holds)
         for made in (cell("fast", 1.0, graph=graph), cell("slow", slow, graph=graph))
     ]
     assert verdicts(records, {**FASTER, "share": share}) == [(holds, "1 of 4")]
+
+
+@pytest.mark.parametrize("ratios", [{"claim": "x"}, "x", 5, []])
+def test_claims_are_a_list(ratios):
+    with pytest.raises(LayoutError, match=r"layout\.ratios lists no claim; give"):
+        Layout.from_plain({"title": "T", "kind": "ratios", "columns": COLUMNS, "ratios": ratios})

@@ -46,6 +46,9 @@ def test_cells_without_requests_are_named():
     lost = cell("merged", None, outcome="unsupported", reason="no GPU", solve=None)
     assert [one.column for one in counted(LAYOUT, [RECORDS[0], lost])] == ["naive"]
     assert "bfs, ring, merged: unsupported" in notes_of(LAYOUT, [RECORDS[0], lost])
+    wrong = {**RECORDS[1], "outcome": "wrong"}
+    assert [one.column for one in counted(LAYOUT, [RECORDS[0], wrong])] == ["naive"]
+    assert "bfs, ring, merged: wrong" in notes_of(LAYOUT, [RECORDS[0], wrong])
     assert "bfs, ring, merged: not counted" in notes_of(LAYOUT, [RECORDS[0], cell("merged", None)])
 
 
