@@ -93,7 +93,7 @@ def test_commits_stand_in_the_order_of_their_first_measurement():
     (_, own), (title, other) = _panels(trends(records), ["fast", "slow"])
     assert own.plot.x.names == ("c3", "b2", "a1")
     assert [[point[:2] for point in one.points] for one in own.plot.series] == [
-        [(0.0, 1.5), (1.0, 2.0), (2.0, 3.0)], [(2.0, 4.0), (1.0, 4.0)],
+        [(0.0, 1.5), (1.0, 2.0), (2.0, 3.0)], [(1.0, 4.0), (2.0, 4.0)],  # in the order of the axis
     ]  # fmt: skip
     assert title.endswith("beta, a processor")
     assert other.plot.x.names == ("a1", "d4")

@@ -60,7 +60,8 @@ def _commits(found: Sequence[Trend]) -> list[str]:
 def _chart(problem: str, found: Sequence[Trend], commits: Sequence[str], styles: dict[str, int]) -> Drawing:
     place = {commit: float(number) for number, commit in enumerate(commits)}
     lines = {
-        trend.engine: [(place[one.commit], one.median, one.low, one.high) for one in trend.points] for trend in found
+        trend.engine: sorted((place[one.commit], one.median, one.low, one.high) for one in trend.points)
+        for trend in found
     }
     names = [commit[:7] for commit in commits]
     title = f"Median time of {problem} over commits"
