@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness.graph import Graph, GraphError
+from harness.graph import Adjacency, Graph, GraphError, validation
 from harness.graph.changes import change_graph
 from harness.graph.edges import checked_ids, checked_labels, checked_weights
 
@@ -26,10 +26,8 @@ def test_ids_are_below_the_number_of_vertices(sources, destinations, vertices, s
         checked_ids(sources, destinations, vertices, "g")
 
 
-def test_ids_are_below_2_to_the_62():
+def test_the_greatest_id_is_one_below_2_to_the_62():
     assert checked_ids([0], [2**62 - 1], None, "g")[2] == 2**62
-    with pytest.raises(GraphError, match=f"vertex id {2**62} is too large; number the vertices from 0"):
-        checked_ids([0], [2**62], None, "g")
 
 
 def test_without_edges_there_are_as_many_vertices_as_given():
@@ -102,3 +100,56 @@ def test_edges_inserted_between_two_sides_keep_the_sides():
     assert (changed.bipartite, changed.num_edges) == ((3, 2), 6)
     assert set(changed.csr.row_of_edge.tolist()) <= {0, 1, 2}
     assert set(changed.csr.neighbours.tolist()) <= {3, 4}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "neighbours", "fault"),
+    [
+        ([0, 1, 2, 2], [1, 2], ""),
+        ([0, 2, 1, 2], [1, 2], "CSR offsets must rise from 0 to the number of edges, 2"),
+        ([1, 1, 2, 2], [1, 2], "CSR offsets must rise from 0"),
+        ([0, 1, 1, 1], [1, 2], "CSR offsets must rise from 0"),
+        ([0, 1, 2, 2], [1, 3], "an edge leads to vertex 3, but there are 3 vertices"),
+    ],
+)
+def test_a_structure_rises_and_leads_to_vertices(offsets, neighbours, fault):
+    csr = Adjacency(np.array(offsets, np.int64), np.array(neighbours, np.uint32))
+    assert validation.structure(csr).startswith(fault)
+    assert bool(validation.structure(csr)) is bool(fault)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "neighbours", "fault"),
+    [
+        ([0, 3, 3, 5], [0, 1, 1, 0, 2], ""),
+        ([0, 0, 3, 5], [2, 1, 2, 0, 2], "edge 0 and the next are not sorted by destination"),
+        ([0, 3, 3, 5], [0, 1, 2, 2, 0], "edge 3 and the next are not sorted by destination"),
+        ([0, 0, 0, 0], [], ""),
+    ],
+)
+def test_each_row_is_sorted(offsets, neighbours, fault):
+    assert validation.order(Adjacency(np.array(offsets, np.int64), np.array(neighbours, np.uint32))) == fault
+
+
+@pytest.mark.parametrize(
+    ("weights", "labels", "fault"),
+    [
+        (None, None, ""), ([1.0, -2.0], [-1, 0], ""), ([1.0, np.inf], None, "the weight of edge 1 is not finite"),
+        (None, [0, -2], "labels must be classes 0, 1, ..., or -1 for unknown"), (None, [], ""),
+    ],
+)  # fmt: skip
+def test_weights_are_finite_and_labels_at_least_minus_one(weights, labels, fault):
+    given = (None if weights is None else np.array(weights), None if labels is None else np.array(labels, np.int32))
+    assert validation.values(*given) == fault
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "sides", "fault"), [([2, 2, 0], (2, 1), False), ([1, 2, 0], (2, 1), True), ([2, 2, 2], (2, 1), True)]
+)
+def test_edges_of_two_sides_join_them(neighbours, sides, fault):
+    csr = Adjacency(np.array([0, 1, 2, 3]), np.array(neighbours, np.uint32))
+    found = validation.sides(csr, sides)
+    assert found == (
+        "it is bipartite with 2 vertices on the left, but an edge joins two vertices of one side" if fault else ""
+    )
+    assert validation.sides(csr, None) == ""

@@ -114,3 +114,13 @@ def test_the_names_of_the_columns_tell_the_format(header, kind):
 )  # fmt: skip
 def test_a_header_begins_with_two_names(fields, named):
     assert is_header(fields) is named
+
+
+def test_ratings_follow_the_options_of_the_loader(write):
+    path = write("r.csv", "user,item,rating\n1,2,3\n1,2,4\n5,9,1\n")
+    graph = load_graph(path, duplicates="sum", symmetrize=True, name="mine")
+    assert (graph.name, graph.bipartite, graph.directed) == ("mine", (2, 2), False)
+    ends = list(zip(graph.csr.row_of_edge.tolist(), graph.csr.neighbours.tolist(), strict=True))
+    assert dict(zip(ends, graph.weights.tolist(), strict=True)) == {(0, 2): 7, (2, 0): 7, (1, 3): 1, (3, 1): 1}
+    assert load_graph(path, duplicates="min").weights.tolist() == [3, 1]
+    assert load_graph(path, duplicates="keep").meta == {"origin": "r.csv", "format": "ratings"}
