@@ -211,7 +211,9 @@ def test_a_worker_that_died_is_named(planned, ran, monkeypatch):
 
 
 def test_a_job_runs_its_cell_in_its_place(planned, ran, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)  # as in a launcher's process
     ran({1: "wrong"})
     ended_with = []
     monkeypatch.setattr(sweep, "end_with", ended_with.append)
@@ -221,6 +223,8 @@ def test_a_job_runs_its_cell_in_its_place(planned, ran, tmp_path, monkeypatch):
     settings = {**config(features=1), **SETTINGS, "output": "results", "round": 1, "sweep": place}
     assert run_job(OmegaConf.create(settings)) == "results/mine/key/record.json"
     assert ended_with == ["me/1/2"]
+    assert (tmp_path / "results" / "mine" / "key" / "record.json").is_file()
+    assert list(elsewhere.iterdir()) == []
     assert list(journal.news()) == [("begin", "key", ""), ("end", "key", "wrong")]
     assert run_job(OmegaConf.create(settings | {"fail_fast": True})) == "", "a cell has failed"
     with pytest.raises(CampaignError, match="a job was started without its sweep"):

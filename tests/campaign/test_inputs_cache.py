@@ -136,3 +136,16 @@ def test_mapped_inputs_need_no_fingerprint(made):
 def test_a_scalar_of_the_graph_stays_a_scalar():
     kept = read_only(Inputs({"number": np.float32(3.0)})).properties["number"]
     assert (kept.shape, float(kept), kept.flags.writeable) == ((), 3.0, False)
+
+
+def test_the_hash_of_inputs_has_names_values_types_shapes_and_parameters():
+    first = {"a": np.arange(6, dtype=np.int32), "b": np.zeros(2)}
+    others = [
+        (first, {"rate": 0.25}), (first, {"eta": 0.5}), (first, {}), ({"a": first["a"]}, {"rate": 0.5}),
+        ({"a": first["a"], "c": first["b"]}, {"rate": 0.5}), ({**first, "a": first["a"] + 1}, {"rate": 0.5}),
+        ({**first, "a": first["a"].astype(np.uint32)}, {"rate": 0.5}),
+        ({**first, "a": first["a"].reshape(2, 3)}, {"rate": 0.5}),
+    ]  # fmt: skip
+    known = with_hash(Inputs(first, {"rate": 0.5}))[1]
+    assert with_hash(Inputs({"b": first["b"], "a": first["a"].copy()}, {"rate": 0.5}))[1] == known
+    assert len({known, *(with_hash(Inputs(*one))[1] for one in others)}) == 1 + len(others)

@@ -235,7 +235,7 @@ SECOND = {
 
 def test_fields_of_phases_are_combined():
     found = combined([FIRST, SECOND])
-    assert found["solve"]["samples"] == [11.0, 22.0, 33.0]
+    assert found["solve"] == solved([11.0, 22.0, 33.0])
     assert (found["solve"]["median"], found["solve"]["minimum"], found["solve"]["stopped"]) == (22.0, 11.0, "precise")
     assert found["supersteps"] == [[1, 2, "push"], [3, 4, "pull"]]
     assert (found["choices"], found["settled"], found["marks"]) == ([[1]], False, ["busy", "noisy"])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import os
+import resource
 from collections import Counter
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint
+from types import SimpleNamespace
 
 import pytest
 
@@ -385,3 +387,11 @@ def test_waits_add_up_and_stages_resume(registry, tmp_path, monkeypatch):
                 fields = read_report(path)
                 assert fields["stage"] == stage
                 assert waited_s(fields) == phases.seconds["wait"] > 0
+
+
+@pytest.mark.parametrize(("kind", "limits"), [("cpu", [(resource.RLIMIT_DATA, (700, 700))]), ("cuda", [])])
+def test_allocations_beyond_the_limit_fail_at_once_unless_cuda_reserves_more(monkeypatch, kind, limits):
+    made = []
+    monkeypatch.setattr(child.resource, "setrlimit", lambda *given: made.append(given))
+    child._limit_memory(SimpleNamespace(device=Device(kind)), 700)
+    assert made == limits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -13,7 +14,7 @@ import pytest
 from harness.campaign import child
 from harness.campaign.cell import resolve_cell
 from harness.campaign.child_report import read_report
-from harness.campaign.lock import device_holder, device_lock_path, file_lock, others_at_rest
+from harness.campaign.lock import device_holder, device_lock, device_lock_path, file_lock, others_at_rest
 from harness.contract import Device, Phases
 from harness.plugins import load_plugins
 from harness.records import read_records
@@ -168,3 +169,10 @@ def test_the_wait_for_the_end_of_a_cell_on_a_gpu_is_recorded(locks, tmp_path, mo
     assert (fields["outcome"], fields["stage"]) == ("ok", "rate")
     assert fields["phases"]["open"] == 1.0
     assert fields["waited"] == fields["phases"]["wait"] > 2.0
+
+
+def test_the_file_of_a_lock_has_its_last_holder_and_no_rest_of_another(locks):
+    for holder in ("a cell with a long name", "short"):
+        with device_lock(CPU, holder, 60.0):
+            assert device_holder(CPU) == f"process {os.getpid()}: {holder}"
+    assert device_holder(CPU) == f"process {os.getpid()}: short"

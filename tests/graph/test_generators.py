@@ -208,6 +208,7 @@ def test_ratings_have_two_sides_steps_and_structure():
     ("make", "message"),
     [
         (lambda: rmat(scale=40), "scale=40"),
+        (lambda: rmat(scale=32), r"scale=32; it must be 0\.\.31"),
         (lambda: rmat(scale=-1), r"scale=-1; it must be 0\.\.31"),
         (lambda: rmat(scale=3, num_edges=-1), "edge_factor=.*, num_edges=-1; they must not be negative"),
         (lambda: rmat(a=-0.1, b=0.7, c=0.3, d=0.1), "must be probabilities that add up to 1"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.graph import GraphError
+from harness.graph import GraphError, load_graph
 from harness.graph.formats import FORMATS, format_of, source
 from harness.graph.formats.source import Block, Source, TextStream, non_negative_integer, text_kind
 
@@ -141,3 +141,17 @@ def test_each_suffix_has_its_format(tmp_path):
     for file in ("a", "a.gz", "a.txt.bz2", "a.txt.gz.gz"):
         with pytest.raises(GraphError, match="the suffix names no known format"):
             format_of(tmp_path / file)
+
+
+@pytest.mark.parametrize("file", ["road.txt", "road.v2.TXT", "road.v2.txt.gz"])
+def test_a_graph_is_called_by_its_file_without_any_suffix(write, file):
+    graph = load_graph(write(file, "0 1\n"))
+    assert (graph.name, graph.meta) == ("road", {"origin": file, "format": "edge_list"})
+
+
+@pytest.mark.parametrize("start", [b"0 1\n", b"PK\x03\x04", b"\x1f"])
+def test_a_file_named_as_compressed_is_compressed(tmp_path, start):
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(start)
+    with pytest.raises(GraphError, match="it is named .gz but is not gzip; rename it, or compress it"):
+        Source(path, 1.0)
