@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 from hydra.errors import MissingConfigException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from harness import __version__
 from harness.campaign import application, bisection
@@ -160,6 +162,40 @@ def test_bisect_prints_what_it_found(monkeypatch, capsys, found, status, text):
 def test_a_launcher_that_is_not_installed_has_the_command_that_installs_it(name, extra):
     missing = MissingConfigException("", missing_cfg_file=f"hydra/launcher/{name}", options=["basic"])
     assert in_words(missing) == f"the launcher {name!r} is not installed; pip install 'onyx-harness[{extra}]'"
+
+
+@pytest.mark.parametrize(
+    ("file", "options", "words"),
+    [
+        (
+            "engine/onxy",
+            ["onyx", "tigr"],
+            "there is no engine called 'onxy'; did you mean 'onyx'? (there are: onyx, tigr)",
+        ),
+        ("hydra/launcher/no", None, "there is no hydra/launcher called 'no' (there are: none)"),
+        ("graph/zzz", [], "there is no graph called 'zzz' (there are: none)"),
+    ],
+)
+def test_a_name_that_is_missing_is_named_with_its_group(file, options, words):
+    assert in_words(MissingConfigException("a long message", file, options)) == words
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("measure.widht", "measure has no key 'widht'; did you mean 'width'? (there are: width, cap_s)"),
+        ("feature", "the configuration has no key 'feature' (there are: measure)"),
+    ],
+)
+def test_a_key_that_is_missing_is_named_with_its_place(key, words):
+    config = OmegaConf.create({"measure": {"width": 1, "cap_s": 2}})
+    OmegaConf.set_struct(config, True)
+    with pytest.raises(OmegaConfBaseException) as met:
+        OmegaConf.update(config, key, 3)
+    try:
+        raise CampaignError("odd") from met.value
+    except CampaignError as error:
+        assert in_words(error) == words
 
 
 def test_other_errors_are_their_own_words():

@@ -279,6 +279,21 @@ def test_a_record_that_another_process_wrote_meanwhile_is_kept(run, assignment, 
     assert stamp(assignment.folder) != first
 
 
+def test_a_cell_whose_record_was_deleted_meanwhile_runs(run, assignment):
+    run(OK)
+    first = stamp(assignment.folder)
+    (assignment.folder / "record.json").unlink()
+    assert run({**OK, "features": 5}, assignment=dataclasses.replace(assignment, known=first))["features"] == 5
+
+
+def test_an_interrupted_cell_that_damaged_its_folder_stays_interrupted(run, assignment):
+    with pytest.raises(KeyboardInterrupt):
+        run({"stage": "rate"}, KeyboardInterrupt(), remove)
+    made = read_record(assignment.folder / "record.json")
+    assert (made["outcome"], made["reason"].partition(";")[0]) == ("interrupted", "interrupted from outside")
+    assert "removed or replaced" in made["reason"]
+
+
 def test_a_record_that_was_set_aside_is_restored_and_replaced(run, assignment):
     aside = job.work_folder(assignment.folder) / "aside"
     aside.mkdir(parents=True)

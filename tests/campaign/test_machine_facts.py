@@ -18,6 +18,7 @@ from harness.campaign.graphs_ahead import to_build
 from harness.campaign.phase_report import PhaseReport, combined
 from harness.campaign.process import Ending
 from harness.contract import Device
+from harness.device import figures
 from harness.records.floor import Rates
 from harness.records.outcome import Outcome
 from tests.records.samples import solved
@@ -282,6 +283,35 @@ def test_the_report_of_phases_ends_with_the_last_one():
         "",
     )
     assert found["solve"]["samples"] == [11.0, 22.0, 33.0]
+
+
+def test_a_phase_that_waits_says_behind_whom_and_goes_on_with_its_stage(monkeypatch):
+    monkeypatch.setattr("harness.campaign.child_report.time.monotonic", lambda: 90.0)
+    file = io.BytesIO()
+    report = PhaseReport(ChildReport(file), 2)
+    report.next_phase()
+    report.stage("solve")
+    report.waits("process 7: sssp")
+    found = fields_of(file)
+    assert found == {"stage": "wait", "wait_began": 90.0, "behind": "process 7: sssp"}
+    report.waited(2.5)
+    assert fields_of(file) == found | {"stage": "phase 2: solve", "wait_began": None, "waited": 2.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("processor\t: 0\nmodel name\t: A fast: one \nmodel name\t: another\n", "A fast: one"),
+        ("processor\t: 0\nHardware\t: none\n", "by the platform"),
+    ],
+)
+def test_a_processor_is_called_as_the_system_calls_it(monkeypatch, tmp_path, text, model):
+    (tmp_path / "cpuinfo").write_text(text)
+    monkeypatch.setattr(figures, "Path", lambda name: tmp_path / name.rpartition("/")[2])
+    monkeypatch.setattr(figures.platform, "processor", lambda: "")
+    monkeypatch.setattr(figures.platform, "machine", lambda: "by the platform")
+    assert figures.cpu_model() == model
+    assert figures.device_name(Device("cpu", threads=3)) == f"{model}, threads 3"
 
 
 def test_a_phase_that_is_not_ok_leaves_no_time():
