@@ -277,3 +277,18 @@ def test_a_graph_of_a_file_is_called_by_the_file():
     assert graph_label("file", {"path": "/data/roads.gr", "duplicates": "sum"}, defaults) == "roads.gr (duplicates=sum)"
     assert graph_label("file", {"path": "", "duplicates": "error"}, defaults) == "file"
     assert graph_label("rmat", {"scale": 9}, {"scale": 16}) == "rmat (scale=9)"
+
+
+def test_sources_are_those_of_the_engine_with_the_algorithm_and_of_the_graph(registry, monkeypatch):
+    monkeypatch.setattr("harness.campaign.cell.source_hash", lambda factories: " ".join(factories))
+    cell = resolve_cell(config(), registry)
+    engine, algorithm = registry.engine("fake_right").factory, registry.algorithm("fake_spread").factory
+    assert cell.sources == f"{engine} {algorithm}"
+    assert cell.graph_sources == registry.graph("fake_ring").factory
+
+
+def test_a_limit_of_a_gpu_is_no_part_of_a_cell_on_the_processor():
+    engine, algorithm, graph = {"name": "onyx", "panel": "auto"}, {"name": "pagerank"}, {"name": "rmat"}
+    limits = {"time_s": 10, "device_memory_gb": 1.0}
+    cell = resolve_cell(config(engine=engine, algorithm=algorithm, graph=graph, limits=limits), load_plugins())
+    assert cell.device.memory is None

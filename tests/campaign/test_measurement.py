@@ -288,3 +288,10 @@ def test_a_run_on_a_gpu_needs_two_cores(monkeypatch):
     spare = spare_cores(Device("cuda"))
     assert [marks_of(timing, Measure(), others, spare_cores=spare) for others in (14.0, 14.5)] == [[], ["busy"]]
     assert spare_cores(Device("cpu", threads=1)) == 0
+
+
+def test_the_minimum_is_that_of_the_samples_and_not_the_end_of_the_interval():
+    samples = [float(number) for number in range(1, 21)]
+    timing = Timing(samples, median_interval(samples), "count", RunStatistics(True))
+    assert timing.interval.low > 1.0
+    assert timing.plain()["minimum"] == 1.0

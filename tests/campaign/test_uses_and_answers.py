@@ -255,3 +255,10 @@ def test_arrays_have_the_declared_kind_and_shape(place, dtype, shape, rows, good
     engine._engine.answers.update(values=good.tolist(), rows=good.tolist())
     with pytest.raises(TypeError, match="it must be a NumPy array"):
         read()
+
+
+def test_the_key_of_a_changed_problem_has_the_change_its_kind_and_its_seed():
+    others = ({"change": 0.2}, {"kind": "insert"}, {"seed": 4})
+    changes = [WARM, *(SimpleNamespace(**{**vars(WARM), **other}) for other in others)]
+    keys = {warm_cell.changed_key(SimpleNamespace(key=key), warm) for key in "ab" for warm in changes}
+    assert len(keys) == 8
