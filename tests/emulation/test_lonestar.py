@@ -99,6 +99,9 @@ def test_an_edge_whose_end_is_locked_is_left_alone(order, emulated):
     after = engine.values("x")
     assert np.array_equal(after[held], before[held])
     assert (np.delete(after, held, axis=0)[:50] != np.delete(before, held, axis=0)[:50]).any(axis=1).all()
+    engine.reset(inputs)  # all locks are free again
+    assert len(engine.run(1).supersteps) == 1
+    assert (engine.values("x")[held] != before[held]).any()
 
 
 @pytest.mark.parametrize(

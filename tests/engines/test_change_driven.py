@@ -265,6 +265,7 @@ def reached(p, self):
         ({"direction": "push"}, 2),
         ({"direction": "push", "change_driven": False}, 2 * 39),
         ({"direction": "adaptive", "dense_share": 0.5}, 2),
+        ({"direction": "adaptive", "dense_share": 0.02}, 2 * 39),  # one edge is the limit, from which on it pulls
         ({"direction": "pull", "dense_share": 0.5}, 1 + 2),
     ],
     ids=str,

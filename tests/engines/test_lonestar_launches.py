@@ -226,3 +226,24 @@ def test_batches_of_many_units_have_launches_of_their_own(monkeypatch):
 )
 def test_kernels_of_an_order(order, hand_over, kernels):
     assert kernels_of(LonestarSchedule(order=order, hand_over=hand_over)) == kernels
+
+
+def test_blocks_that_wait_for_each_other_begin_with_a_barrier_of_no_arrivals():
+    """In every launch of them, also for later batches on a grid of another size."""
+    run, noted = Recorded("agm_e"), []
+    run.arrays["arrivals"] = SimpleNamespace(fill=lambda value: noted.append(f"arrivals {value}"))
+    run.state, run._run = SimpleNamespace(array="run"), SimpleNamespace(launches=0)
+    run.kernels, run.plan.shared_of = {}, lambda _: 48
+
+    def queued(grid, block, given, *, shared_mem, enable_cooperative_groups):
+        noted.append((grid, block, given, shared_mem, enable_cooperative_groups))
+
+    run.functions = {"step": queued}
+    kernel = SimpleNamespace(name="step", arguments=("run", "first", "last"))
+    for first, last, blocks, together in ((0, 3, 2, True), (3, 5, 4, True), (5, 6, 9, False)):
+        LonestarExecutor._launch(run, kernel, first, last, blocks, together=together)
+    assert noted == [
+        "arrivals 0", ((2,), (THREADS,), ("run", 0, 3), 48, True),
+        "arrivals 0", ((4,), (THREADS,), ("run", 3, 5), 48, True), ((9,), (THREADS,), ("run", 5, 6), 48, False),
+    ]  # fmt: skip
+    assert run._run.launches == 3

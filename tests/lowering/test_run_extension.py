@@ -14,6 +14,7 @@ from harness.lowering.cuda.run_extension import RunExtension, RunField, RunStart
 from harness.lowering.cuda.run_start import start_fields
 from harness.lowering.cuda.run_state import RUN_FIELDS
 from tests.engines.cuda_modules import DECLARED, TABLES, problem
+from tests.engines.programs import graph_for, program_named
 
 HEADER = Path(run_state.__file__).with_name("run.cuh").read_text(encoding="utf-8")
 
@@ -58,6 +59,17 @@ def test_a_run_starts_with_the_fields_of_the_extension(state):
     assert (found["seen"], found["most"], found["most_odd"]) == (0, 0, 1)
     assert found["dense_edges"] == graph.num_edges + (not state)
     assert found["rebuild_edges"] == usual["rebuild_edges"] == int(0.9 * graph.num_edges)
+
+
+def test_a_superstep_of_a_side_has_the_edges_into_it_and_rebuilds_from_a_share_of_half_of_all():
+    program, graph = program_named("sides"), graph_for("sides")
+    edges = graph.num_edges
+    plans = [DECLARED[name].build(()).plan(program, graph.facts, 3) for name in ("gunrock", "tigr")]
+    tracked, full = (start_fields(plan, graph, {}) for plan in plans)
+    assert {one["sides"] for one in (tracked, full)} == {2}
+    assert tracked["rebuild_edges"] == int(0.9 * edges / 2)
+    assert (full["always"], full["always_odd"]) == (edges // 2, edges // 2)
+    assert (tracked["always"], tracked["always_odd"]) == (0, 0)
 
 
 @pytest.mark.parametrize("table", list(TABLES))
