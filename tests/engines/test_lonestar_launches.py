@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from engines.lonestar.cuda_executor import MOST_PASSES, LonestarExecutor, kernels_of
+from engines.lonestar.cuda_executor import MOST_PASSES, LonestarExecutor, kernels_of, launches_of
 from engines.lonestar.schedule import LonestarSchedule
 from harness.contract import EngineFailure
 from harness.facts import GraphFacts
@@ -209,6 +209,9 @@ def test_batches_of_many_units_have_launches_of_their_own(monkeypatch):
     assert run.launches == [("batch", 0, 1, 20, False), ("batch", 1, 3, 1, False), ("batch", 3, 4, 12, False),
                             ("batch", 4, 5, 9, False)]  # fmt: skip
     assert run.passes == {"step": 5}
+    full = RESIDENT * OF_BLOCK  # units that keep all resident lane groups busy at once
+    assert list(launches_of(np.array([full, full + 1]), OF_BLOCK, RESIDENT, None)) == [(0, 1, 5), (1, 2, 6)]
+    assert list(launches_of(np.array([full, full - 1]), OF_BLOCK, RESIDENT, None)) == [(0, 2, 5)]
     together = Recorded("agm_e", barrier="grid")
     together.store.table = run.store.table
     together._batches("step", {"all": "batch"})

@@ -96,7 +96,8 @@ def test_a_pass_that_runs_no_edge_is_an_error_and_not_an_endless_loop():
 def test_few_edges_of_a_long_list_are_starving():
     assert starving(10_000, 9_901)
     assert not starving(10_000, 9_900)
-    assert not starving(LEAST, LEAST - 1)
+    assert starving(LEAST + 6, LEAST)
+    assert not starving(LEAST + 5, LEAST - 1)
 
 
 @pytest.mark.parametrize("most", [1000, 6])

@@ -10,19 +10,24 @@ import pytest
 
 from engines.outofmemory.scaph.cuda_windows import SubgraphWindows
 from harness.edge_places import Place, Placement
+from harness.emulation.arrays import allocated
 from harness.facts import GraphFacts
 from harness.graph import Graph
 from harness.graph.generators import random_ratings
+from harness.language.program import IDENTITY, GraphReduce
 from harness.lowering.buffers import Holds
+from harness.lowering.cuda import persistent_executor
 from harness.lowering.cuda.buffers import CudaBuffer, exchanged
 from harness.lowering.cuda.calls import Call
 from harness.lowering.cuda.kernels import CudaKernel, Visits
 from harness.lowering.cuda.launches import Launch, named_apart, turned
 from harness.lowering.cuda.parameters import Parameter
+from harness.lowering.cuda.persistent_executor import PersistentExecutor
 from harness.lowering.cuda.ranges import Over, WorkRanges, by_side
 from harness.lowering.cuda.streamed import parts_of_listed
 from harness.lowering.cuda.windows import ALIGNED_EDGES, SLACK, Windows, aligned
 from harness.lowering.graph_store import Structure
+from tests.engines.programs import program_named
 
 
 def kernel(name="step", arguments=("run",), source="a"):
@@ -195,3 +200,34 @@ def test_panels_are_the_second_dimension_of_the_grid():
     assert Call(None, {}, 256, launch=several, bounds=(0, 1000), multiprocessors=10).grid == (4, 3)
     assert Call(None, {}, 256, launch=launch(), bounds=(500, 1000), multiprocessors=10).grid == (2,)
     assert Call(None, {}, 256).grid == (1,)
+
+
+def test_parts_of_a_reduction_that_no_block_of_a_persistent_kernel_writes_are_the_identity():
+    program = program_named("whole_graph")
+    reductions = [stage for stage in program.stages if isinstance(stage, GraphReduce)]
+    arrays = {f"partial_{one.into}": allocated(np.full(4, 7, np.float32)) for one in reductions}
+    arrays["bounds"] = allocated(np.zeros(6, np.int64))
+    combined = SimpleNamespace(steps=[launch()], measuring=SimpleNamespace(launches=[launch(Over.ALL_EDGES)]))
+    plan = SimpleNamespace(program=program, sides=((0, 5),), combined=combined)
+    ranges = SimpleNamespace(bounds=lambda over, side: (side + 1, 5 if over is Over.VERTICES else 9))
+    PersistentExecutor._set_bounds(SimpleNamespace(plan=plan, arrays=arrays, ranges=ranges))
+    assert {one.reducer for one in reductions} == {"sum", "min", "max"}
+    for one in reductions:
+        assert (arrays[f"partial_{one.into}"].get() == IDENTITY[one.reducer]).all()
+    assert arrays["bounds"].get().tolist() == [1, 5, 1, 9, 0, 0], "of steps, and then of those that measure"
+
+
+@pytest.mark.parametrize(("blocks", "wanted"), [(3, 3), (4, 4), (9, 4)])
+def test_a_persistent_kernel_has_no_more_blocks_than_a_reduction_has_slots(blocks, wanted, monkeypatch):
+    program = program_named("whole_graph")
+    slots = {"top": 4, "low": 6, "moments": 5}
+    plan = SimpleNamespace(
+        program=program, threads=256, shared_of=lambda _: 0, layout=SimpleNamespace(stride=lambda shape: 8),
+        named={f"partial_{name}": SimpleNamespace(length=8 * count) for name, count in slots.items()},
+    )  # fmt: skip
+    found = SimpleNamespace(take=lambda *_: blocks)
+    monkeypatch.setattr(persistent_executor, "residency_of", lambda *_: found)
+    executor = SimpleNamespace(plan=plan, functions={"step": None}, attributes={}, resident={}, wanted_blocks=None,
+                               remedy="")  # fmt: skip
+    executor._most_blocks = lambda: PersistentExecutor._most_blocks(executor)
+    assert PersistentExecutor._blocks(executor, kernel()) == wanted
