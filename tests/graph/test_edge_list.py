@@ -42,6 +42,20 @@ def test_commas_and_a_header_are_read(write, text):
     assert graph.weights.tolist() == [2.5, 3]
 
 
+def test_percent_comments_are_skipped_in_files_that_begin_with_one(write):
+    graph = load_graph(write("a.edges", "% asym unweighted\n% 2 3 3\n1 2 % an edge\n%\n2 3\n"))
+    assert graph.vertex_data["original_id"].tolist() == [1, 2, 3]
+    assert edges_of(graph) == [(0, 1), (1, 2)]
+    with pytest.raises(GraphError, match=r":2: source is '%', not an integer"):
+        load_graph(write("b.edges", "0 1\n% late\n"))
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.txt", "0 1 2.5\n"), ("a.csv", "source,target,weight\n0,1,2.5\n")])
+def test_a_byte_order_mark_is_skipped(write, name, text):
+    graph = load_graph(write(name, text.encode("utf-8-sig")))
+    assert (edges_of(graph), graph.weights.tolist()) == ([(0, 1)], [2.5])
+
+
 def test_a_path_in_the_home_folder_is_expanded(write, monkeypatch):
     path = write("a.txt", "0 1\n")
     monkeypatch.setenv("HOME", str(path.parent))
@@ -94,7 +108,8 @@ def test_any_size_of_block_reads_the_same(tmp_path_factory, edges, block):
         ("0;1\n1;2\n", r":1: 1 fields; a line must be: .* separated by spaces, tabs or commas"),
         ("0,1\n1 2\n", r":2: 1 fields instead of 2"),
         ("user,item,rating\n0,1,2\n", r":1: the header 'user item rating' names ratings; give graph\.format=ratings"),
-        ("alice bob\n", r":1: the first line, 'alice bob', is neither a header"),
+        ("alice bob\n", r":1: the first line, 'alice bob', is neither a header .* for names .* onyx_harness\.as_graph"),
+        ("source target\nalice bob\n", r":2: source is 'alice', not an integer \(for names, .* onyx_harness\.as_graph"),
         ("0 1\n1 x\n", r":2: destination is 'x', not an integer"),
         ("0 1\n1 2.5\n", r":2: destination is '2.5', not an integer"),
         ("0 1\n-1 2\n", r":2: source is '-1', outside 0"),

@@ -1,4 +1,6 @@
-"""SNAP edge lists: `source destination [weight]`, separated by spaces, tabs or commas; `#` comments; ids with gaps.
+"""SNAP edge lists: `source destination [weight]`, separated by spaces, tabs or commas; ids with gaps.
+
+Comments begin with `#`, or with `%` as in Network Repository and KONECT, if the file begins with one.
 
 J. Leskovec and A. Krevl, "SNAP Datasets: Stanford Large Network Dataset Collection", 2014.
 """
@@ -50,9 +52,11 @@ def read(source: Source, options: ReadOptions) -> Graph:
 
 def _layout(text: TextStream) -> Layout:
     """Return the layout of the first edge, which remains to be read; skip a header in front of it."""
-    headed = False
+    headed, comment = False, ""
     while (line := text.readline()) is not None:
-        line = line.partition("#")[0]
+        if not comment and line.strip():
+            comment = "%" if line.lstrip().startswith("%") else "#"
+        line = line.partition(comment or "#")[0]
         delimiter = "," if "," in line else None
         fields = split_header(line, delimiter) if line.strip() else []
         if not fields:
@@ -64,7 +68,7 @@ def _layout(text: TextStream) -> Layout:
         if len(fields) not in (2, 3):
             raise GraphError.in_file(text.source.path, f"{len(fields)} fields", _ALLOWED, line=text.line)
         text.unread()
-        return Layout((*ENDS, WEIGHT)[: len(fields)], delimiter=delimiter, row="line")
+        return Layout((*ENDS, WEIGHT)[: len(fields)], comment=comment, delimiter=delimiter, row="line")
     raise GraphError.in_file(text.source.path, "it contains no edges", _ALLOWED)
 
 
@@ -77,4 +81,5 @@ def _check_header(text: TextStream, names: list[str]) -> None:
         raise GraphError.in_file(text.source.path, met, mend, line=text.line)
     if kind is None:
         met = f"the first line, {line!r}, is neither a header such as source destination weight nor numbers"
-        raise GraphError.in_file(text.source.path, met, _ALLOWED, line=text.line)
+        names_hint = "; for names instead of integers, give a data frame to onyx_harness.as_graph"
+        raise GraphError.in_file(text.source.path, met, _ALLOWED + names_hint, line=text.line)

@@ -113,7 +113,9 @@ def _field_fault(field: str, column: Column) -> str | None:
         except ValueError:
             return "not a number"
     if not re.fullmatch(r"[+-]?[0-9]+", field):
-        return "not an integer"
+        return "not an integer" + (
+            " (for names, give a data frame to onyx_harness.as_graph)" if field[:1].isalpha() else ""
+        )
     value = Decimal(field)  # Python refuses to convert an int of more than 4300 digits
     if value < column.low or value > (2**63 - 1 if column.high is None else column.high):
         return f"outside {column.low}..{'2^63 - 1' if column.high is None else column.high}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import re
 import zlib
@@ -140,6 +141,8 @@ class TextStream:
         try:
             self._pending = self._read(64)
             refuse_signature(self.source.path, self._pending, inside=self.source.compressed)
+            if self._pending.startswith(codecs.BOM_UTF8):  # which spreadsheets write
+                self._position = len(codecs.BOM_UTF8)
         except GraphError:
             self._file.close()
             raise
