@@ -145,10 +145,11 @@ def of_edge_index(
     """Convert integers [2, E] of any library with DLPack: sources and destinations."""
     index = _on_host(data)
     if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
-        raise GraphError(
-            f"an array {index.dtype}{list(index.shape)} is not an edge_index; give integers [2, E], or a "
-            "scipy.sparse matrix for an adjacency matrix"
+        turned = index.ndim == 2 and index.shape[1] == 2 and index.dtype.kind in "iu"
+        mend = (
+            "give its transpose" if turned else "give integers [2, E], or a scipy.sparse matrix for an adjacency matrix"
         )
+        raise GraphError(f"an array {index.dtype}{list(index.shape)} is not an edge_index; {mend}")
     return of_arrays(
         (index[0], index[1], weight), name=name, num_vertices=num_vertices, symmetrize=symmetrize, duplicates=duplicates
     )

@@ -118,7 +118,11 @@ def as_graph(data: Any, **options: Any) -> NamedGraph:
             return _converted(convert, data, options)
     if hasattr(data, "__dlpack__"):  # NumPy, torch, CuPy
         return _converted(of_edge_index, data, options)
-    raise GraphError(f"a {type(data).__module__}.{type(data).__qualname__} is not a graph; give {_TAKEN}")
+    if isinstance(data, (list, dict)):
+        mend = "for pairs or adjacency lists, give networkx.Graph(...), or networkx.DiGraph(...) for directed edges"
+        raise GraphError(f"a {type(data).__name__} is not a graph; {mend}")
+    kind = f"{type(data).__module__}.{type(data).__qualname__}".removeprefix("builtins.")
+    raise GraphError(f"data of type {kind} are not a graph; give {_TAKEN}")
 
 
 def of_loaded(graph: Graph) -> NamedGraph:

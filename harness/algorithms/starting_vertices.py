@@ -43,7 +43,8 @@ def starting_vertices(given: str, graph: Graph, count: int, seed: int) -> NDArra
             )
     if len(words) != count:
         raise InvalidInput(
-            f"{len(words)} vertices are given, {count} are needed; give that many, or change the features"
+            f"the number of vertices given is {len(words)}, and these features need {count}; give that many, or change "
+            "features"
         )
     return np.array([int(word) for word in words], np.int64)
 

@@ -103,8 +103,8 @@ def test_queries_depend_only_on_the_seed():
     ("options", "words"),
     [
         ({"queries": "81"}, "vertex 81 is out of range"),
-        ({"queries": "1 2 3"}, "3 vertices are given, 1 are needed"),
-        ({"queries": ""}, "0 vertices are given, 1 are needed"),
+        ({"queries": "1 2 3"}, "the number of vertices given is 3, and these features need 1"),
+        ({"queries": ""}, "the number of vertices given is 0, and these features need 1"),
         ({"alpha": 1.0}, r"alpha=1.0: give a number in \(0, 1\)"),
         ({"views": "colours"}, "view 'colours' is not known; views is auto, or some of pixels"),
         ({"views": ""}, "view '' is not known"),

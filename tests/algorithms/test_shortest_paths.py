@@ -155,8 +155,8 @@ PAIR = Graph.from_edges([0, 1], [1, 0], name="pair")
         ("0 2", "vertex 2 is out of range: graph 'pair' has the vertices 0 to 1"),
         ("-1 0", "'-1' is not a vertex"),
         ("first 0", "'first' is not a vertex; give vertex numbers or id:NAME, separated by blanks, or drawn"),
-        ("0", "1 vertices are given, 2 are needed"),
-        ("0, 1, 0", "3 vertices are given, 2 are needed"),
+        ("0", "the number of vertices given is 1, and these features need 2"),
+        ("0, 1, 0", "the number of vertices given is 3, and these features need 2"),
     ],
 )
 def test_sources_that_do_not_fit_are_refused(algorithm, sources, words):

@@ -271,8 +271,8 @@ def test_a_notebook_shows_the_last_failures(monkeypatch):
             {},
             "an array float64[2, 3] is not an edge_index; give integers [2, E], or a scipy.sparse matrix",
         ),
-        (np.zeros((3, 2), int), {}, "an array int64[3, 2] is not an edge_index"),
-        (3, {}, "a builtins.int is not a graph; give a name of the catalogue, a path, a Graph"),
+        (np.zeros((3, 2), int), {}, "an array int64[3, 2] is not an edge_index; give its transpose"),
+        (3, {}, "data of type int are not a graph; give a name of the catalogue, a path, a Graph"),
         (([0], [1]), {"wieght": 1}, "a graph from arrays has no option 'wieght'"),
     ],
 )

@@ -160,7 +160,7 @@ def test_names_lead_to_numbers_and_back():
 @pytest.mark.parametrize(
     ("data", "options", "message"),
     [
-        ([(0, 1)], {}, "a builtins.list is not a graph; give a name of the catalogue"),
+        ([(0, 1)], {}, "a list is not a graph; for pairs or adjacency lists, give networkx.Graph(...)"),
         ((1, 2, 3, 4), {}, "a tuple of 4 is not a graph"),
         ((np.array([0.5]), np.array([1.0])), {}, "vertex ids are float64, such as 0.5"),
         (([1], ["b"]), {}, "one end of the edges has integers, the other <U1; give only integers or only strings"),
