@@ -209,6 +209,8 @@ def inputs_of(algorithm: Algorithm, program: Program, graph: Graph, features: in
 def _features(cell: Cell, algorithm: Algorithm, graph: Graph) -> int:
     if cell.features is not None:
         return cell.features
+    if type(algorithm).default_features is Algorithm.default_features:
+        return 1
     with authored(f"{algorithm.name}.default_features", InvalidInput):
         features = algorithm.default_features(graph)
     if features is None:

@@ -217,7 +217,8 @@ DESCRIBED = {
         onyx-harness +experiment=demo dry_run=true shows its cells. Keys of the command replace these.
     """,
     "features": """
-        features=auto: The number of features k: an integer, or auto for the default of algorithm and graph.
+        features=auto: The number of features k: an integer, or auto for the natural number of algorithm and
+        graph (1 without one).
     """,
     "rerun": """
         rerun=failed: Which cells with a record in this sweep are run again: failed, all, or none.

@@ -277,3 +277,8 @@ def test_the_key_of_a_problem_is_that_of_its_answer():
     assert posed(OfEveryPlace, features=3).key == first.key
     others = [posed(OfEveryPlace, features=2), posed(OfEveryPlace, features=3, max_supersteps=1), posed(Sound)]
     assert len({first.key, *(one.key for one in others)}) == 4
+
+
+def test_an_algorithm_without_a_natural_number_of_features_has_one_unless_told_otherwise():
+    assert posed(Sound, features=None).features == 1
+    assert posed(Sound, features=2).features == 2
