@@ -93,6 +93,17 @@ def test_a_damaged_file_is_replaced(folder):
     assert path.read_text() == "value = 4\n"
 
 
+@pytest.mark.parametrize("content", [b"", b"\xf0damaged"], ids=["empty", "garbage"])
+def test_damaged_machine_code_is_compiled_again(folder, content):
+    assert run_process() == (0, 1)
+    stored = [path for path in (folder / "__pycache__").iterdir() if path.suffix in (".nbi", ".nbc")]
+    assert len(stored) == 2
+    for path in stored:
+        path.write_bytes(content)
+    assert run_process() == (0, 1)
+    assert run_process() == (1, 0)
+
+
 def test_a_file_that_another_process_is_writing_is_kept(folder, monkeypatch):
     path, seen = folder / "late.py", []
 

@@ -18,6 +18,7 @@ import functools
 import gc
 import hashlib
 import importlib.util
+import logging
 import os
 import platform
 import sys
@@ -31,6 +32,7 @@ import numba
 from harness import cache
 from harness.atomic_write import write_whole
 
+logger = logging.getLogger(__name__)
 HASH_LENGTH = 20  # hex digits: 80 bits
 
 
@@ -112,8 +114,9 @@ def module_name(source: str, stem: str) -> str:
 def load_module(source: str, stem: str) -> ModuleType:
     """Return the module with this source, named `stem` and a hash; the same source gives the same module object.
 
-    `stem` is a Python identifier that makes profiles readable. Errors in the source are raised unchanged. Raises
-    CacheError if the module, or the machine code beside it, cannot be written.
+    `stem` is a Python identifier that makes profiles readable. Damaged machine code, as after a power failure, is
+    compiled again. Errors in the source are raised unchanged. Raises CacheError if the module, or the machine code
+    beside it, cannot be written.
     """
     name = module_name(source, stem)
     loaded = sys.modules.get(name)
@@ -122,13 +125,30 @@ def load_module(source: str, stem: str) -> ModuleType:
     path = cache_folder() / f"{name}.py"
     with cache.filling_cache():
         write_once(path, source)
+    try:
+        return _executed(name, path)
+    except (MemoryError, cache.CacheError):
+        raise
+    except Exception:  # the source has an error, or a stored file is damaged, whose pickles raise anything
+        stored = list((path.parent / "__pycache__").glob(f"{name}.*"))
+        if not stored:
+            raise
+        logger.warning("%s: its machine code cannot be loaded; compiling it again", path)
+        with cache.filling_cache():
+            for file in stored:
+                file.unlink(missing_ok=True)
+        return _executed(name, path)
+
+
+def _executed(name: str, path: Path) -> ModuleType:
+    """Execute a module of generated functions, which Numba loads or compiles and stores; register it by its name."""
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"no loader for the generated module {path}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with cache.filling_cache(), rare_collections():  # Numba compiles here and stores the machine code
+        with cache.filling_cache(), rare_collections():
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
