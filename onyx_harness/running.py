@@ -13,7 +13,7 @@ from harness.campaign.cell import Cell, Limits, Measure, field_defaults, label, 
 from harness.campaign.errors import CampaignError
 from harness.campaign.guarded_engine import GuardedEngine
 from harness.campaign.inputs_cache import read_only
-from harness.campaign.options import count
+from harness.campaign.options import count, truth
 from harness.campaign.phase_report import combined
 from harness.campaign.preflight import device_refusal, memory_refusal, refusal, whole_run_refusal
 from harness.campaign.problem import Problem, first_phase, inputs_of
@@ -93,6 +93,7 @@ def run(
     phases = Phases()
     target = device_of(device)
     _check_array(array, target)
+    truth("validate", validate)
     spec, options = engine_request(engine, schedule, target)
     request = algorithm_request(algorithm, merged(parameters, more_parameters), spec)
     with phases("open"):
