@@ -211,7 +211,7 @@ def test_results_and_inputs_of_an_engine_are_checked():
         ("onix", "pagerank", {}, UnknownName, "no engine called 'onix'; did you mean 'onyx'"),
         ("scipy", "page_rank", {}, UnknownName, "no algorithm called 'page_rank'; did you mean 'pagerank'"),
         ("scipy", "pagerank", {"alhpa": 0.9}, CampaignError, "no parameter 'alhpa'; did you mean 'alpha'"),
-        ("scipy", "pagerank", {"validate": "sampled"}, CampaignError, "validate is 'sampled'; it must be true or false"),
+        ("scipy", "pagerank", {"validate": "sampled"}, CampaignError, "validate is 'sampled'"),
         ("scipy", "pagerank", {"alpha": "high"}, CampaignError, "must be a number"),
         ("scipy", "pagerank", {"alpha": 0.9, "parameters": {"alpha": 0.8}}, CampaignError, "'alpha' is given twice"),
         ("scipy", "sgd_mf", {"sides": "double", "validate": True}, CampaignError, "in the engine's own order"),
