@@ -17,7 +17,7 @@ import numpy as np
 
 from engines.onyx.policy import DEFAULT
 from harness.contract import Device, Engine, EngineFailure, Phases, ScheduleError, Yes
-from harness.graph import Graph, open_graph
+from harness.graph import Graph
 from harness.graph.generators import delaunay, grid, rmat
 from harness.language import trace
 from tests.benchmarks.plans_on_gpu import ALGORITHMS
@@ -36,7 +36,9 @@ def communities(vertices: int, seed: int) -> Graph:
     target = np.where(np.arange(len(source)) % 13 == 12, rng.integers(0, vertices, len(source)), inside)
     kept = source != target
     pairs = np.unique(np.concatenate([source[kept] * vertices + target[kept], target[kept] * vertices + source[kept]]))
-    made = Graph.from_edges(pairs // vertices, pairs % vertices, num_vertices=vertices, name="communities", directed=False)
+    made = Graph.from_edges(
+        pairs // vertices, pairs % vertices, num_vertices=vertices, name="communities", directed=False
+    )
     return made.with_weights(rng.integers(1, 11, made.num_edges).astype(np.float32))
 
 
