@@ -121,6 +121,7 @@ class BottomUp:
             start.line(f"{goal} = goals<{self._constants}>(group, {row}, bounds);")
         builder.blocks["enough"].line(f"return reached<{self.operation}>(group, {total}, {goal});")
         no_better = f"{LATER} && !improves<{self._constants}>(group, {total}, {row})"
-        builder.blocks["finish"].lines.insert(0, f"if ({no_better}) return;")
+        wanted = builder.counter("wanted", "&run->wanted")
+        builder.blocks["finish"].lines[:0] = [f"if (group.leads()) ++{wanted};", f"if ({no_better}) return;"]
         visited = builder.counter("visited", "&run->edges")
         builder.blocks["visit"].line(f"if (group.leads()) ++{visited};")

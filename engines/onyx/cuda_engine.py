@@ -10,7 +10,6 @@ import numpy as np
 from engines.onyx.cuda_bottom_up import explained
 from engines.onyx.cuda_plan import plan
 from engines.onyx.cuda_probe import cuda_figures
-from engines.onyx.cuda_tracking_policy import TrackedRuns
 from engines.onyx.direction_choice import DirectionChoice, estimates, meaningless
 from engines.onyx.direction_costs import FIGURES
 from engines.onyx.policy import DEFAULT
@@ -33,7 +32,6 @@ class OnyxCudaEngine(CudaEngine):
     policy = DEFAULT
     executor_type = PersistentExecutor
     choice: DirectionChoice | None = None
-    _limit = 0  # the edges from which the next superstep pulls
 
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
         """Return the plan of a program, or why it cannot run."""
@@ -97,18 +95,15 @@ class OnyxCudaEngine(CudaEngine):
         choice, first = self.choice, self.executor.run_in_progress.done
         statistics = super().run(max_supersteps)
         if choice is not None and statistics.supersteps:
-            sides, rebuild, extension = len(self.planned.sides), self.schedule.rebuild, self.planned.extension
-            assert isinstance(extension, TrackedRuns)
-            if not first:
-                self._limit = extension.first_limit(choice.edges, sides)
-            counted = zip(statistics.supersteps, self.executor.sent_edges.tolist(), strict=True)
-            supersteps = []
-            for number, (step, edges) in enumerate(counted, first):
-                noted = choice.noted(step, edges, number // sides, self._limit, rebuild)
-                supersteps.append(Superstep(step.active, step.edges, step.direction, noted))
-                if step.direction == "pull":
-                    self._limit = extension.next_limit(self._limit, step.edges)
-            statistics.supersteps = supersteps
+            sides, rebuild = len(self.planned.sides), self.schedule.rebuild
+            counted = enumerate(zip(statistics.supersteps, self.executor.sent_edges, strict=True), first)
+            statistics.supersteps = [
+                Superstep(
+                    step.active, step.edges, step.direction,
+                    choice.noted(step, sent, limit, number, sides, rebuild),
+                )
+                for number, (step, (sent, limit)) in counted
+            ]  # fmt: skip
         return statistics
 
     # descriptions -----------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from harness.api.cuda import CudaSetting, RunStart, RunState, Tracking
 
 TRIAL = 8  # supersteps in which a pause may begin, before it is forbidden because nothing suggests one
-PARTS_OF_SHARE = 1 << 20
+PUSHED_EDGE = 1 << 20  # the time of an edge that is pushed: the unit of costs on the device
 ENDLESS = 1 << 40  # turns of a stretch without tracking that ends only by what moves
 
 
@@ -68,6 +68,8 @@ class TrackedRuns(RunExtension):
 
     ``dense_rows``: the share of the edges from which an update processes all rows. ``rebuild_share``: the share from
     which a pull rebuilds accumulators, in a plan that otherwise pushes changes; None: there is no such pull.
+    ``pull_costs``: the times of an edge and of a vertex of a bottom-up pull, from which the share follows after the
+    first one, relative to the time of a pushed edge; None: the share stays as it is.
     ``pausing``: when tracking pauses; None: never.
     """
 
@@ -87,14 +89,15 @@ class TrackedRuns(RunExtension):
         RunField("reductions", "a bit for every edge stage that reduces"),
         RunField("at_once", "of those, the ones whose sources moved in the same superstep"),
         RunField("patience", "turns in which nearly everything moves, before some run untracked"),
-        RunField("scanned", "the edges that the visit of all vertices in a pull takes as long as"),
-        RunField("share_parts", "the share of the edges of a pull from which it replaces a push, times 2^20"),
+        RunField("wanted", "vertices that the pull of this superstep has visited because a message may improve them"),
+        RunField("edge_cost", "time of an edge that such a pull reads, in 2^-20 of that of a pushed edge"),
+        RunField("vertex_cost", "time of a vertex that it visits, in the same unit"),
         RunField("full", "edges that an untracked superstep of each side visits", of_sides=True),
     )
     dense_rows: float
     rebuild_share: float | None
     pausing: Pausing | None
-    scanned: int | None = None
+    pull_costs: tuple[float, float] | None = None
 
     @property
     def dense(self) -> Direction:
@@ -106,7 +109,7 @@ class TrackedRuns(RunExtension):
         """The device function that ends a superstep."""
         if self.pausing:
             return "end_or_pause"
-        return "end_superstep" if self.scanned is None else "end_expecting"
+        return "end_superstep" if self.pull_costs is None else "end_expecting"
 
     @property
     def explanation(self) -> str:
@@ -119,25 +122,13 @@ class TrackedRuns(RunExtension):
         """Return the fields that decide how supersteps work, as numbers of edges."""
         found = {"dense_rows": int(self.dense_rows * start.edges)}
         if self.rebuild_share is not None:
-            found["rebuild_edges"] = self.first_limit(start.edges, start.sides)
-        if self.scanned is not None:
-            assert self.rebuild_share is not None
-            found["scanned"] = self.scanned
-            found["share_parts"] = int(self.rebuild_share * PARTS_OF_SHARE)
+            found["rebuild_edges"] = max(1, int(self.rebuild_share * start.edges / start.sides))
+        if self.pull_costs is not None:
+            found |= {
+                name: int(cost * PUSHED_EDGE)
+                for name, cost in zip(("edge_cost", "vertex_cost"), self.pull_costs, strict=True)
+            }
         return found | (self.pausing.start_fields(start) if self.pausing else {})
-
-    def first_limit(self, edges: int, sides: int) -> int:
-        """Return the edges of moved sources from which supersteps of a side pull at first, in a graph of ``edges``."""
-        assert self.rebuild_share is not None
-        return max(1, int(self.rebuild_share * edges / sides))
-
-    def next_limit(self, limit: int, read: int) -> int:
-        """Return the edges from which supersteps pull after a pull that has ``read`` edges (``end_expecting``)."""
-        if self.scanned is None:
-            return limit
-        assert self.rebuild_share is not None
-        share = int(self.rebuild_share * PARTS_OF_SHARE)
-        return min(limit, max(1, (read + self.scanned) * share // PARTS_OF_SHARE))
 
     def observer(self, state: RunState, *, everything: bool) -> Pauses | None:
         """Return the pauses of a run; they are allowed at the start if all sources are active."""
@@ -148,13 +139,13 @@ def tracked_runs(setting: CudaSetting, schedule: OnyxSchedule, choices: Choices)
     """Return the extension of the runs of a plan. ``schedule``: resolved."""
     assert schedule.dense_share is not None
     policy, adaptive = choices.policy, schedule.direction == "adaptive"
-    expects = choices.bottom_up is not None and policy.scanned_vertex >= 0
+    expects = choices.bottom_up is not None and schedule.share_by == "fitted"
     dense = policy.dense_share_cuda if adaptive else schedule.dense_share
     return TrackedRuns(
         dense_rows=max(dense, policy.rows_share),
         rebuild_share=schedule.dense_share if adaptive else None,
         pausing=pausing_of(setting, schedule, policy) if choices.pauses else None,
-        scanned=int(policy.scanned_vertex * setting.facts.num_vertices) if expects else None,
+        pull_costs=policy.bottom_up_costs if expects else None,
     )
 
 

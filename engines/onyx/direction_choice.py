@@ -59,25 +59,23 @@ class DirectionChoice:
         push = self.costs.push(min(1.0, edges / max(1, self.edges)))
         return Choice(edges, reason, share, self.by, push, self.costs.pull)
 
-    def noted(self, step: Superstep, sent: int, turn: int, limit: int, rebuild: int) -> Noted:
+    def noted(self, step: Superstep, sent: int, limit: int, number: int, sides: int, rebuild: int) -> Noted:
         """Note the choice of a superstep of a GPU, which counts the edges ``sent`` of the sources that had moved.
 
-        More than all: all sources were active, or changes were not tracked. ``turn``: the number of the superstep, of
-        its side. ``limit``: the edges from which it pulled. ``rebuild``: turns between rebuilds of sums.
+        More than all: all sources were active, or changes were not tracked. ``limit``: the edges from which it pulled.
+        ``number``: of the superstep. ``rebuild``: supersteps of a side between rebuilds of sums.
         """
-        edges, reason = min(sent, self.edges), self._reason(step, sent, turn, limit, rebuild)
-        lower = limit < int(self.share * self.edges)
-        share = round(limit / self.edges, 6) if lower else None
-        return Noted(edges, reason, partial(self.made, share=share))
-
-    def _reason(self, step: Superstep, sent: int, turn: int, limit: int, rebuild: int) -> Reason:
+        turn = number // sides
         if step.direction == "push":
-            return "few"
-        if turn == 0 and sent > self.edges:
-            return "start"
-        if sent >= limit:
-            return "many"
-        return "rebuild" if rebuild and turn % rebuild == 0 else "confirm"
+            reason: Reason = "few"
+        elif turn == 0 and sent > self.edges:
+            reason = "start"
+        elif sent >= limit:
+            reason = "many"
+        else:
+            reason = "rebuild" if rebuild and turn % rebuild == 0 else "confirm"
+        share = round(limit * sides / self.edges, 6) if limit < int(self.share * self.edges / sides) else self.share
+        return Noted(min(sent, self.edges), reason, partial(self.made, share=share))
 
     @property
     def lines(self) -> list[str]:

@@ -38,20 +38,26 @@ def expected_reads(graph: GraphFacts, features: int, share: float) -> float:
     return float(more @ -np.expm1(features * np.log1p(-np.minimum(missing, 1 - 1e-12))))
 
 
-@lru_cache(maxsize=256)
-def share_of_search(graph: GraphFacts, features: int, fitted: float, scanned: float) -> float:
-    """Return the share of the edges from which a bottom-up pull takes less time than a push, at most ``fitted``.
+def share_of_pulls(program: Program, graph: GraphFacts, features: int, edge: float, vertex: float) -> float:
+    """Return the share of the edges from which a bottom-up pull takes less time than a push.
 
-    ``fitted``: the seconds of an edge that is pulled, as a share of those of one that is pushed. ``scanned``: the edges
-    that the test of a vertex takes as long as.
+    ``edge``, ``vertex``: the times of an edge that it reads and of a vertex that it visits, over that of a pushed edge.
+    It is expected to visit all vertices and, in a program that does not search by levels, to read all edges.
     """
-    edges = max(1, graph.num_edges)
+    if searches(program):
+        return _share_of_search(graph, features, edge, vertex)
+    return round(min(1.0, edge + vertex * graph.num_vertices / max(1, graph.num_edges)), 4)
+
+
+@lru_cache(maxsize=256)
+def _share_of_search(graph: GraphFacts, features: int, edge: float, vertex: float) -> float:
+    """Return the share at which the time of a push equals that of a pull that reads the expected edges."""
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         share = (low + high) / 2
-        pulled = fitted * (expected_reads(graph, features, share) + scanned * graph.num_vertices)
-        low, high = (low, share) if share * edges >= pulled else (share, high)
-    return round(min(high, fitted), 4)
+        pulled = edge * expected_reads(graph, features, share) + vertex * graph.num_vertices
+        low, high = (low, share) if share * graph.num_edges >= pulled else (share, high)
+    return round(high, 4)
 
 
 def _more_edges_than(graph: GraphFacts) -> NDArray[np.float64]:

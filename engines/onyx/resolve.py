@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from engines.onyx.direction_costs import Costs
 from engines.onyx.estimates import following_share
-from engines.onyx.expected_reads import searches, share_of_search
+from engines.onyx.expected_reads import share_of_pulls
 from engines.onyx.policy import DEFAULT, Policy, small_degrees
 from harness.api import EdgeReduce, EdgeUpdate, GraphReduce, K, change_driven, reads
 from harness.api.directions import message_bound
@@ -72,10 +72,9 @@ def turning(
         return {"dense_share": share, "share_by": "estimated"}
     sums = any(isinstance(stage, EdgeReduce) and stage.reducer == "sum" for stage in program.stages)
     if device.kind == "cuda":
-        share = policy.adaptive_shares[sums]
-        if schedule.bottom_up is not False and searches(program):
-            share = share_of_search(graph, features, share, policy.scanned_vertex)
-        return {"dense_share": share, "share_by": "fitted"}
+        skips = not not_bottom_up(program, schedule) if schedule.bottom_up is None else schedule.bottom_up
+        share = share_of_pulls(program, graph, features, *policy.bottom_up_costs) if skips else None
+        return {"dense_share": policy.adaptive_shares[sums] if share is None else share, "share_by": "fitted"}
     pushes = features < policy.adaptive_row_cpu and along_paths(program)
     return {"dense_share": 1.0 if pushes else policy.adaptive_share_cpu, "share_by": "fitted"}
 

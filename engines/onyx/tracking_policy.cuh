@@ -4,7 +4,7 @@
 #include "run.cuh"
 
 constexpr Count SHORT_STRETCH = 8, LONG_STRETCH = 32;  // turns without tracking; a turn updates every side once
-constexpr Count PARTS_OF_SHARE = 1 << 20;  // of cuda_tracking_policy.py
+constexpr Count PUSHED_EDGE = 1 << 20;  // of cuda_tracking_policy.py
 constexpr Count FALLING = 3;  // movement falls fast if it is less than 1 / FALLING of that in the previous turn
 
 // End a turn. While nearly everything moves, recording and comparing sent values takes longer than it saves. After
@@ -41,15 +41,19 @@ __device__ inline bool sparse_rows(const Run* run, int group)
     return run->frontier[group][run->superstep & 1] <= run->dense_rows;
 }
 
-// End a superstep in which a pull reads only edges that may improve a vertex. The next pull is expected to read as many
-// as this one, because ever fewer vertices can be improved, so that it is worth while from fewer edges of moved sources.
+// End a superstep in which a pull reads only edges that may improve a vertex. The next pull is expected to take as long as
+// this one, because ever fewer vertices can be improved, so that it is worth while from fewer edges of moved sources.
 __device__ inline void end_expecting(Run* run, Past* past)
 {
+    const Count limit = run->rebuild_edges;
     if (run->rebuilding) {
-        const Count expected = (run->edges + run->scanned) * run->share_parts / PARTS_OF_SHARE;
-        if (expected < run->rebuild_edges) run->rebuild_edges = expected > 1 ? expected : 1;
+        const Count expected = (run->edges * run->edge_cost + run->wanted * run->vertex_cost) / PUSHED_EDGE;
+        if (expected < limit) run->rebuild_edges = expected > 1 ? expected : 1;
     }
+    run->wanted = 0;
+    Past* const record = past + (run->superstep - run->first);
     end_superstep(run, past);
+    record->limit = limit;
 }
 
 // End a superstep that may have been untracked.

@@ -83,9 +83,10 @@ def test_answers_of_whole_runs(name, balance, persistent, features, adaptive):
         limit = max(1, int(step.choice.share * graph.num_edges))
         assert (step.choice.reason == "few") == (step.direction == "push")
         assert (step.choice.reason == "many") <= (step.choice.edges >= limit)
-        assert step.choice.share <= share
-        if step.direction == "pull" and engine.planned.extension.scanned is not None:
-            share = min(share, engine.planned.schedule.dense_share * (step.edges / graph.num_edges + 1))
+        assert step.choice.share <= share + 1 / graph.num_edges
+        if step.direction == "pull" and engine.planned.extension.pull_costs is not None:
+            edge, vertex = engine.planned.extension.pull_costs
+            share = min(share, (edge * step.edges + vertex * graph.num_vertices) / graph.num_edges)
         assert step.choice.by == "fitted"
     engine.close()
 

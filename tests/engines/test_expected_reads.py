@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engines.onyx.expected_reads import expected_reads, searches, share_of_search
+from engines.onyx.expected_reads import expected_reads, searches, share_of_pulls
 from engines.onyx.policy import DEFAULT
 from engines.onyx.resolve import resolve
 from engines.onyx.schedule import OnyxSchedule
@@ -15,6 +15,10 @@ from harness.lowering.setting import LoweredProgram
 from tests.engines.problems import program
 
 GRAPH = rmat(scale=10, edge_factor=8, seed=5, symmetric=True)
+
+
+def lowered(name):
+    return LoweredProgram.of(program(name)).program
 
 
 def reads_of(graph, features, share, seed=0):
@@ -40,19 +44,26 @@ def test_a_pull_without_movers_reads_all_edges():
 
 @pytest.mark.parametrize("features", [1, 16])
 def test_at_the_share_a_push_takes_as_long_as_a_pull(features):
-    facts = GRAPH.facts
-    share = share_of_search(facts, features, 0.3, 0.1)
-    pulled = 0.3 * (expected_reads(facts, features, share) + 0.1 * facts.num_vertices)
+    facts, bfs, edge, vertex = GRAPH.facts, lowered("bfs"), 0.25, 2.0
+    share = share_of_pulls(bfs, facts, features, edge, vertex)
+    pulled = edge * expected_reads(facts, features, share) + vertex * facts.num_vertices
     assert share * facts.num_edges == pytest.approx(pulled, rel=0.02)
-    assert share < share_of_search(facts, features, 0.5, 0.1)
-    assert share < share_of_search(facts, 4 * features, 0.3, 0.1) <= 0.3
+    assert share < share_of_pulls(bfs, facts, features, edge, 3.0)
+    assert share < share_of_pulls(bfs, facts, 4 * features, edge, vertex)
+
+
+def test_other_pulls_are_expected_to_read_all_edges():
+    facts, sssp = GRAPH.facts, lowered("sssp")
+    vertices = facts.num_vertices / facts.num_edges
+    assert share_of_pulls(sssp, facts, 3, 0.25, 2.0) == pytest.approx(0.25 + 2.0 * vertices, abs=1e-4)
+    assert share_of_pulls(sssp, facts, 3, 0.9, 20.0) == 1.0
 
 
 def test_a_graph_without_counts_has_average_degrees():
     facts = GraphFacts(1000, 8000, 8)
     counted = GraphFacts(1000, 8000, 8, Degrees(((8, 1000),)))
     assert expected_reads(facts, 2, 0.1) == expected_reads(counted, 2, 0.1)
-    assert share_of_search(GraphFacts(0, 0, 0), 1, 0.3, 0.1) <= 0.3
+    assert share_of_pulls(lowered("bfs"), GraphFacts(0, 0, 0), 1, 0.3, 0.1) <= 1.0
 
 
 @pytest.mark.parametrize(
@@ -60,19 +71,20 @@ def test_a_graph_without_counts_has_average_degrees():
     [("bfs", True), ("sssp", False), ("components", False), ("kcore", False), ("pagerank", False)],
 )
 def test_only_levels_are_as_good_as_each_other(name, expected):
-    assert searches(LoweredProgram.of(program(name)).program) is expected
+    assert searches(lowered(name)) is expected
 
 
 @pytest.mark.parametrize(
     ("name", "options", "expected"),
     [
-        ("bfs", {}, None), ("bfs", {"bottom_up": False}, 0.3), ("bfs", {"dense_share": 0.2}, 0.2), ("sssp", {}, 0.3),
+        ("bfs", {}, None), ("bfs", {"bottom_up": False}, 0.3), ("bfs", {"dense_share": 0.2}, 0.2), ("sssp", {}, None),
         ("label_propagation", {}, 0.1),
     ],
 )  # fmt: skip
-def test_the_share_of_a_search_is_that_of_its_graph(name, options, expected):
+def test_the_share_of_bottom_up_pulls_is_that_of_the_graph(name, options, expected):
     schedule, device = OnyxSchedule(direction="adaptive", change_driven=True, **options), DeviceFacts("cuda")
     for graph in (GRAPH, grid(rows=30, columns=30)):
-        found = resolve(schedule, LoweredProgram.of(program(name)).program, 1, graph.facts, device)
-        own = share_of_search(graph.facts, 1, DEFAULT.adaptive_shares[False], DEFAULT.scanned_vertex)
+        found = resolve(schedule, lowered(name), 1, graph.facts, device)
+        own = share_of_pulls(lowered(name), graph.facts, 1, *DEFAULT.bottom_up_costs)
         assert found.dense_share == (own if expected is None else expected)
+        assert found.share_by == (None if "dense_share" in options else "fitted")

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from harness.lowering.cuda.edge_places import Replayer
     from harness.lowering.cuda.run_extension import Observer
 
-PAST_FIELDS = 4  # of a record: struct Past
+PAST_FIELDS = 5  # of a record: struct Past
+FEW_SENDERS = 1 / 64  # of the vertices, whose numbers are uploaded instead of a flag for every vertex
 USUAL_SUPERSTEPS = 1024  # the number of records allocated; more are allocated for a run that may have more supersteps
 
 
@@ -48,6 +49,7 @@ class CudaExecutor:
     _compiled: Compiled | None = None
     current: CudaRun | None = None
     _everything = False  # a run begins with all vertices active
+    _senders: tuple[NDArray[np.bool_], NDArray[np.int64]] | None = None
 
     def __init__(self, plan: CudaPlan, store: DeviceStore, loop: Loop = queue_ahead) -> None:
         self.plan, self.store, self.loop = plan, store, loop
@@ -160,7 +162,7 @@ class CudaExecutor:
         self._everything = senders is None
         if senders is not None:
             self._send_from(senders)
-            self.state.set(self._frontier(senders), active=int(np.count_nonzero(senders)), rebuilding=0)
+            self.state.set(self._frontier(senders), active=len(self._numbers_of(senders)), rebuilding=0)
         self.store.edges.keep()
         run.launcher.place.transferred()  # nothing of the run before counts
         self.wait()
@@ -203,9 +205,16 @@ class CudaExecutor:
 
     def _send_from(self, senders: NDArray[np.bool_]) -> None:
         """Make ``senders`` active and no others; everything has been propagated, nothing reduced yet."""
+        import cupy
+
         arrays, plan = self.arrays, self.plan
+        numbers = self._numbers_of(senders)
+        few = len(numbers) <= FEW_SENDERS * len(senders)
         for buffer in plan.buffers:
-            if buffer.holds is Holds.ACTIVE:
+            if buffer.holds is Holds.ACTIVE and few:
+                arrays[buffer.name].fill(False)
+                arrays[buffer.name][cupy.asarray(numbers)] = True
+            elif buffer.holds is Holds.ACTIVE:
                 arrays[buffer.name][: len(senders)].set(senders)
         for group in plan.tracking.propagating():
             self._all_propagated(group)
@@ -213,10 +222,17 @@ class CudaExecutor:
                 if f"vertex_{stage.into}" in arrays:
                     arrays[f"vertex_{stage.into}"].fill(IDENTITY[stage.reducer])
 
+    def _numbers_of(self, senders: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the numbers of ``senders``, int64, sorted; those of the latest array are kept."""
+        if self._senders is None or self._senders[0] is not senders:
+            self._senders = senders, np.flatnonzero(senders)
+        return self._senders[1]
+
     def _frontier(self, senders: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the edges of active sources, of all propagating groups, for the first superstep of each side."""
         frontier = np.zeros((MOST_GROUPS, 2), np.int64)
-        edges = int(self.store.graph.out_degrees[senders].sum())
+        numbers, offsets = self._numbers_of(senders), self.store.graph.csr.offsets
+        edges = int((offsets[numbers + 1] - offsets[numbers]).sum())
         frontier[: len(self.plan.tracking.propagating()), : len(self.plan.sides)] = edges
         return frontier
 
@@ -235,7 +251,7 @@ class CudaExecutor:
             self._extend_past(max_supersteps)
             if not first:
                 self.store.edges.fetch(self.stream.ptr)
-            self.state.note(limit=wanted, first=first)
+            self.state.begin(limit=wanted, first=first)
             run.launcher.place.begin(max_supersteps, everything=self._everything and not first)
             self.loop(run, first, wanted)
             news, record = self.state.look(), self._queue_record(min(max_supersteps, USUAL_SUPERSTEPS))
@@ -246,9 +262,9 @@ class CudaExecutor:
                 self.stream.synchronize()  # before other code writes to the state
         run.done, run.settled = found["superstep"], bool(found["settled"])
         done = run.done - first
-        taken = record[:done] if done <= len(record) else run.past[:done].get()
-        statistics.supersteps = [self.superstep_of(*map(int, one)) for one in taken[:, :3]]
-        self.sent_edges = taken[:, 3]
+        taken = (record[:done] if done <= len(record) else run.past[:done].get()).tolist()
+        statistics.supersteps = [self.superstep_of(active, edges, dense) for active, edges, dense, *_ in taken]
+        self.sent_edges = [(sent, limit) for *_, sent, limit in taken]
         statistics.settled = run.settled
         statistics.transfers = run.launcher.place.transferred()
         return statistics

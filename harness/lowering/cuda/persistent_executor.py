@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 class PersistentLoop:
     """The loop of persistent kernels, each of which runs supersteps until the run ends.
 
-    ``blocks``: the number of blocks of every such kernel, known once it is loaded.
+    ``blocks``: the number of blocks of every such kernel, known once it is loaded. ``calls``: the array of records,
+    the arguments and the bytes of shared memory of a launch, by kernel; they are the same in every run.
     """
 
     blocks: Mapping[str, int]
+    calls: dict[str, tuple[Any, tuple[Any, ...], int]] = field(default_factory=dict)
 
     def __call__(self, run: CudaRun, first: int, wanted: int) -> None:
         """Queue the supersteps."""
@@ -38,19 +40,25 @@ class PersistentLoop:
     def launch(self, run: CudaRun, names: Iterable[str]) -> None:
         """Queue kernels in order. The driver refuses a kernel whose blocks are not all resident at once."""
         launcher = run.launcher
-        plan, own = launcher.plan, {"run": run.state.array, "past": run.past}
-        kernels = {kernel.name: kernel for kernel in plan.kernels}
+        threads = (launcher.plan.threads,)
         for name in names:
-            kernel = kernels[name]
-            arguments = tuple(
-                own[argument] if argument in own else launcher.arrays[plan.parities.get(argument, argument)]
-                for argument in kernel.arguments
-            )
-            grid, shared = (self.blocks[name],), plan.shared_of(kernel)
+            if name not in self.calls or self.calls[name][0] is not run.past:
+                self.calls[name] = (run.past, *self._call(run, name))
+            _, arguments, shared = self.calls[name]
             launcher.functions[name](
-                grid, (plan.threads,), arguments, shared_mem=shared, enable_cooperative_groups=True
+                (self.blocks[name],), threads, arguments, shared_mem=shared, enable_cooperative_groups=True
             )
             run.launches += 1
+
+    @staticmethod
+    def _call(run: CudaRun, name: str) -> tuple[tuple[Any, ...], int]:
+        """Return the arguments of a kernel, and its bytes of shared memory."""
+        plan, arrays = run.launcher.plan, run.launcher.arrays
+        (kernel,) = (kernel for kernel in plan.kernels if kernel.name == name)
+        own = {"run": run.state.array, "past": run.past}
+        names = (plan.parities.get(argument, argument) for argument in kernel.arguments)
+        arguments = tuple(own[one] if one in own else arrays[one] for one in names)
+        return arguments, plan.shared_of(kernel)
 
 
 class PersistentExecutor(CudaExecutor):

@@ -64,6 +64,7 @@ __device__ inline bool last_block(Id* ticket)
 struct Past {
     Count active, edges, dense;
     Count sent;  // out-edges of the sources that were active before it, of the edge stage with most; more than all: all
+    Count limit;  // Run::rebuild_edges by which it was decided whether it rebuilds
 };
 
 __device__ inline void end_superstep(Run* run, Past* past)
@@ -75,7 +76,7 @@ __device__ inline void end_superstep(Run* run, Past* past)
         if (edges > sent) sent = edges;
         run->frontier[group][run->superstep & 1] = 0;
     }
-    past[run->superstep - run->first] = {run->active, visited, run->dense, sent};
+    past[run->superstep - run->first] = {run->active, visited, run->dense, sent, run->rebuild_edges};
     run->active = run->moved;
     run->moved = run->edges = run->dense = 0;
     run->superstep += 1;
