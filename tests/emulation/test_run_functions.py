@@ -144,13 +144,13 @@ def ended(kernels, run, records=1):
 
 def test_the_end_of_a_superstep_records_and_clears_its_own_frontiers(kernels):
     run = state(((30, 5), (70, 6)), superstep=4, first=3, active=11, moved=9, edges=20, dense=1, sides=2, always=3,
-                always_odd=1000)  # fmt: skip
+                always_odd=1000, rebuild_edges=900)  # fmt: skip
     fields, frontier, past = ended(kernels, run, 3)
     assert past == [[-1] * 5, [11, 23, 1, 70, 900], [-1] * 5]
     assert frontier == [[0, 5], [0, 6]]
     assert [fields[name] for name in ("superstep", "active", "moved", "edges", "dense")] == [5, 9, 0, 0, 0]
     fields, frontier, past = ended(kernels, state(((30, 5), (70, 6)), superstep=5, first=5, sides=2, always_odd=1000))
-    assert past == [[0, 1000, 0, 6]]
+    assert past == [[0, 1000, 0, 6, 0]]
     assert frontier == [[30, 0], [70, 0]]
 
 
