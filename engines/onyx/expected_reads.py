@@ -1,4 +1,4 @@
-"""Estimates of the edges that a bottom-up pull of a search reads, from the in-degrees of the graph.
+"""The share of the edges from which a bottom-up pull replaces a push, by the edges that it is expected to read.
 
 A search moves vertices from one level to the next. A bottom-up pull reads the in-edges of a vertex until it has found,
 for every feature, a source that has just moved. Let sources with a share ``s`` of the edges have moved, each in one of

@@ -72,8 +72,8 @@ class OnyxSchedule(EdgeOptions):
       else it is *pull*. *adaptive* pushes what changed while few sources have moved. After a superstep in which
       sources with at least ``dense_share`` of the edges have moved, it pulls over all edges, without atomic operations
       (:mod:`engines.onyx.cuda_adaptive`). Records and refusals are as on the CPU.
-    - ``share_by``: as on the CPU; *fitted*, the default, is 0.3 for extrema and 0.1 for sums, and less for searches
-      whose pulls are expected to read few edges (:mod:`engines.onyx.expected_reads`). A device is probed when the first
+    - ``share_by``: as on the CPU; *fitted*, the default, is 0.3 for extrema and 0.1 for sums, and computed for
+      pulls that need not read all edges (:mod:`engines.onyx.expected_reads`). A device is probed when the first
       engine with *estimated* is prepared on it.
     - ``balance``: who reads the edges of a vertex. *warp* is the thesis's balancing. In a push, the lanes of a warp
       take the edges of 32 vertices. In a pull, lane groups of a warp own a vertex, a whole warp owns a vertex of more

@@ -95,4 +95,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    KEPT = HEADER.read_text()
+    try:
+        main()
+    finally:
+        HEADER.write_text(KEPT)

@@ -17,6 +17,7 @@ WAYS = {
     "pull": {"balance": "warp"},
     "pull edges": {"balance": "edge"},
     "push": {"direction": "push", "balance": "edge", "rebuild": 2},
+    "push parts": {"direction": "push", "balance": "parts", "rebuild": 2},
     "all edges": {"change_driven": False, "balance": "edge"},
     "all owners": {"change_driven": False, "balance": "warp"},
 }
