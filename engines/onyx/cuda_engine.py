@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engines.onyx.cuda_bottom_up import explained
+from engines.onyx.cuda_executor import OnyxExecutor
 from engines.onyx.cuda_plan import plan
 from engines.onyx.cuda_probe import cuda_figures
 from engines.onyx.direction_choice import DirectionChoice, estimates, meaningless
 from engines.onyx.direction_costs import FIGURES
 from engines.onyx.policy import DEFAULT
-from harness.api import DeviceFacts, EngineFailure, No, Superstep, Yes, cuda_unavailable
-from harness.api.cuda import CUDA, CudaEngine, PersistentExecutor
+from harness.api import DeviceFacts, EngineFailure, No, Yes, cuda_unavailable
+from harness.api.cuda import CUDA, CudaEngine
 from harness.api.figures import device_name, figures_of, known_figures
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engines.onyx.schedule import OnyxSchedule
-    from harness.api import Device, Graph, GraphFacts, Phases, Program, RunStatistics
+    from harness.api import Device, Graph, GraphFacts, Phases, Program
     from harness.api.cuda import CudaPlan
 
 
@@ -30,7 +31,7 @@ class OnyxCudaEngine(CudaEngine):
 
     schedule: OnyxSchedule
     policy = DEFAULT
-    executor_type = PersistentExecutor
+    executor_type = OnyxExecutor
     choice: DirectionChoice | None = None
 
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
@@ -89,22 +90,8 @@ class OnyxCudaEngine(CudaEngine):
             with phases.alone("probe"):
                 self.facts_of(device, measure=True)
         super().prepare(program, graph, features, device, phases)
-
-    def run(self, max_supersteps: int) -> RunStatistics:
-        """Run until settled or for ``max_supersteps`` more supersteps; record why each pushed or pulled."""
-        choice, first = self.choice, self.executor.run_in_progress.done
-        statistics = super().run(max_supersteps)
-        if choice is not None and statistics.supersteps:
-            sides, rebuild = len(self.planned.sides), self.schedule.rebuild
-            counted = enumerate(zip(statistics.supersteps, self.executor.sent_edges, strict=True), first)
-            statistics.supersteps = [
-                Superstep(
-                    step.active, step.edges, step.direction,
-                    choice.noted(step, sent, limit, number, sides, rebuild),
-                )
-                for number, (step, (sent, limit)) in counted
-            ]  # fmt: skip
-        return statistics
+        assert isinstance(self.executor, OnyxExecutor)
+        self.executor.choice, self.executor.rebuild = self.choice, self.schedule.rebuild
 
     # descriptions -----------------------------------------------------------------------------------------------------
     def explain(self) -> str:

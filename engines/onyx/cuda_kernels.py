@@ -42,7 +42,8 @@ RANGE = templates.RANGE
 class Choices:
     """The choices of a schedule for one program on one graph.
 
-    ``tiles``: blocks process equal tiles of edges. ``parts``: warps push the edges of a vertex of many in parts. ``pipeline``: edges are fetched ahead. ``fused_next_superstep``: the
+    ``tiles``: blocks process equal tiles of edges. ``parts``: warps push the edges of a vertex of many in parts.
+    ``pipeline``: edges are fetched ahead. ``fused_next_superstep``: the
     edge update and the reductions of the next superstep that share a pass. ``panel``: features of a pass over segments;
     0: all. ``small_degrees``: all vertices have few edges, in similar numbers. ``policy``: the constants of all
     choices. ``pauses``: tracking pauses while nearly everything moves. ``adaptive``: a push whose accumulators are

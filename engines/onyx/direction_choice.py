@@ -11,7 +11,7 @@ from harness.api.directions import By, Choice, Noted, Reason
 
 if TYPE_CHECKING:
     from engines.onyx.schedule import OnyxSchedule
-    from harness.api import DeviceFacts, GraphFacts, Program, Superstep
+    from harness.api import DeviceFacts, Direction, GraphFacts, Program
 
 UNMEASURED = (
     "share_by=estimated needs figures of the device, which has not been measured; run once on it, or give "
@@ -59,14 +59,15 @@ class DirectionChoice:
         push = self.costs.push(min(1.0, edges / max(1, self.edges)))
         return Choice(edges, reason, share, self.by, push, self.costs.pull)
 
-    def noted(self, step: Superstep, sent: int, limit: int, number: int, sides: int, rebuild: int) -> Noted:
+    def noted(self, way: Direction, sent: int, limit: int, number: int, sides: int, rebuild: int) -> Noted:
         """Note the choice of a superstep of a GPU, which counts the edges ``sent`` of the sources that had moved.
 
-        More than all: all sources were active, or changes were not tracked. ``limit``: the edges from which it pulled.
-        ``number``: of the superstep. ``rebuild``: supersteps of a side between rebuilds of sums.
+        More than all: all sources were active, or changes were not tracked. ``way``: it pushed or pulled. ``limit``: the
+        edges from which it pulled. ``number``: of the superstep. ``rebuild``: supersteps of a side between rebuilds of
+        sums.
         """
         turn = number // sides
-        if step.direction == "push":
+        if way == "push":
             reason: Reason = "few"
         elif turn == 0 and sent > self.edges:
             reason = "start"
@@ -74,8 +75,9 @@ class DirectionChoice:
             reason = "many"
         else:
             reason = "rebuild" if rebuild and turn % rebuild == 0 else "confirm"
-        share = round(limit * sides / self.edges, 6) if limit < int(self.share * self.edges / sides) else self.share
-        return Noted(min(sent, self.edges), reason, partial(self.made, share=share))
+        lower = limit < int(self.share * self.edges / sides)
+        made = partial(self.made, share=round(limit * sides / self.edges, 6)) if lower else self.made
+        return Noted(min(sent, self.edges), reason, made)
 
     @property
     def lines(self) -> list[str]:

@@ -133,7 +133,8 @@ class Policy:
     # R-MAT 18 and 20); with that of extrema, sums took 1.00 to 1.07 times as long, and manifold ranking with k = 4 on
     # R-MAT 20 2.39 times (H100, 26 November 2026).
     adaptive_shares: tuple[float, float] = (0.3, 0.1)
-    # Of a bottom-up pull: the times of an edge that it reads and of a vertex that it visits, over that of a pushed edge.
+    # Of a bottom-up pull: the times of an edge that it reads and of a vertex that it visits, over that of a pushed
+    # edge.
     bottom_up_costs: tuple[float, float] = (0.22, 2.75)
     # Edges that a lane group fetches at once in a pull that may end rows early. It is not measured yet.
     searched_edges: int = 4

@@ -78,10 +78,11 @@ class OnyxSchedule(EdgeOptions):
     - ``balance``: who reads the edges of a vertex. *warp* is the thesis's balancing. In a push, the lanes of a warp
       take the edges of 32 vertices. In a pull, lane groups of a warp own a vertex, a whole warp owns a vertex of more
       edges, and a block owns a hub. *parts* does the same, but in a push the edges of vertices of many are split into
-      parts, one for a warp (:mod:`engines.onyx.cuda_parts`); it is refused in a pull. *edge* cuts the edges into equal tiles regardless of the degrees: a hub does not
-      delay other warps, and a pull processes 128 features and more in panels of 64 (``engines.onyx.cuda_panels``). The
-      default (None) is chosen with ``change_driven``. For other graphs it is *edge*, but *warp* if a thread loops over
-      features, if matrices are summed, or if the vertices of a pull have few edges.
+      parts, one for a warp (:mod:`engines.onyx.cuda_parts`); it is refused in a pull. *edge* cuts the edges into equal
+      tiles regardless of the degrees: a hub does not delay other warps, and a pull processes 128 features and more in
+      panels of 64 (``engines.onyx.cuda_panels``). The default (None) is chosen with ``change_driven``. For other graphs
+      it is *edge*, but *warp* if a thread loops over features, if matrices are summed, or if the vertices of a pull
+      have few edges.
     - ``pipeline``: the next edges are searched and fetched during the computation on the present ones (fig. 5.3).
     - ``block_size``: threads of a block.
 

@@ -23,7 +23,7 @@ from harness.lowering.cuda.memory import DeviceMemory
 from harness.lowering.cuda.modules import compiled_module, headers
 from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.run_start import start_fields
-from harness.lowering.cuda.run_state import MOST_GROUPS, RunState
+from harness.lowering.cuda.run_state import MOST_GROUPS, RunState, pinned
 from harness.lowering.cuda.windows import name_of_test
 from harness.lowering.first_senders import FirstSenders
 
@@ -120,6 +120,8 @@ class CudaExecutor:
         )  # fmt: skip
         self.stream = cupy.cuda.Stream(non_blocking=True)
         past = cupy.zeros((USUAL_SUPERSTEPS, PAST_FIELDS), np.int64)
+        self._final = pinned(len(self.state.array))
+        self._record = pinned(past.size).reshape(past.shape)
         self.current = CudaRun(launcher, self.state, self.stream, past)
 
     def replayer(self, arrays: Mapping[str, Any]) -> Replayer:
@@ -254,32 +256,21 @@ class CudaExecutor:
             self.state.begin(limit=wanted, first=first)
             run.launcher.place.begin(max_supersteps, everything=self._everything and not first)
             self.loop(run, first, wanted)
-            news, record = self.state.look(), self._queue_record(min(max_supersteps, USUAL_SUPERSTEPS))
+            # the copies follow the kernels, so that the host queues them while these run
+            record = self._record[: min(max_supersteps, USUAL_SUPERSTEPS)]
+            news = self.state.queue_copy(self._final)
+            run.past[: len(record)].get(out=record, blocking=False)
             self.stream.synchronize()
-            found = news.fields()
             if run.observer:
-                run.observer.update(found, found["superstep"])
+                run.observer.update(news.fields(), news.field("superstep"))
                 self.stream.synchronize()  # before other code writes to the state
-        run.done, run.settled = found["superstep"], bool(found["settled"])
+        run.done, run.settled = news.field("superstep"), bool(news.field("settled"))
         done = run.done - first
-        taken = (record[:done] if done <= len(record) else run.past[:done].get()).tolist()
-        statistics.supersteps = [self.superstep_of(active, edges, dense) for active, edges, dense, *_ in taken]
-        self.sent_edges = [(sent, limit) for *_, sent, limit in taken]
+        taken = record[:done] if done <= len(record) else run.past[:done].get()
+        statistics.supersteps = self.supersteps_of(taken.tolist(), first)
         statistics.settled = run.settled
         statistics.transfers = run.launcher.place.transferred()
         return statistics
-
-    def _queue_record(self, supersteps: int) -> NDArray[np.int64]:
-        """Queue a copy of the records of the first supersteps of this call to the host; return it.
-
-        It follows the kernels, so that the host queues it while they run, and need not ask for it afterwards.
-        """
-        import cupy
-
-        pinned = cupy.cuda.alloc_pinned_memory(supersteps * PAST_FIELDS * np.dtype(np.int64).itemsize)
-        host = np.frombuffer(pinned, np.int64, supersteps * PAST_FIELDS).reshape(supersteps, PAST_FIELDS)
-        self.run_in_progress.past[:supersteps].get(out=host, blocking=False)
-        return host
 
     def _extend_past(self, supersteps: int) -> None:
         """Replace the array of records if it is too short for this many supersteps."""
@@ -288,6 +279,10 @@ class CudaExecutor:
         run = self.run_in_progress
         if len(run.past) < supersteps:
             run.past = cupy.zeros((supersteps, PAST_FIELDS), np.int64)
+
+    def supersteps_of(self, records: list[list[int]], first: int) -> list[Superstep]:
+        """Return the statistics of supersteps from their records; ``first``: the number of the first of them."""
+        return [self.superstep_of(active, edges, dense) for active, edges, dense, *_ in records]
 
     def superstep_of(self, active: int, edges: int, dense: int) -> Superstep:
         """Return the statistics of a superstep from its record."""

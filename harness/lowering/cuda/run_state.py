@@ -23,17 +23,29 @@ class Look:
 
     names: Sequence[str]
     host: NDArray[np.int64]
-    arrived: Any  # a CuPy event
+    arrived: Any  # a CuPy event; None: the caller has waited for the stream
+
+    def field(self, name: str) -> int:
+        """Return one field of a copy that has arrived."""
+        return int(self.host[self.names.index(name)])
 
     def fields(self) -> dict[str, int]:
         """Return all fields, and the *frontier*; wait for the copy.
 
         The frontier is the number of edges that leave the active sources of the next superstep, of all edge stages.
         """
-        self.arrived.synchronize()
+        if self.arrived is not None:
+            self.arrived.synchronize()
         found = dict(zip(self.names, map(int, self.host), strict=False))
         frontiers = self.host[len(self.names) :].reshape(-1, 2)
         return {**found, "frontier": int(frontiers[:, found["superstep"] % 2].sum())}
+
+
+def pinned(length: int) -> NDArray[np.int64]:
+    """Return an array of int64 in page-locked memory of the host."""
+    import cupy
+
+    return np.frombuffer(cupy.cuda.alloc_pinned_memory(8 * length), np.int64, length)
 
 
 class RunState:
@@ -76,12 +88,16 @@ class RunState:
         """Return all fields after the work queued on the current stream."""
         return dict(zip(self.names, map(int, self.array.get()), strict=False))
 
+    def queue_copy(self, host: NDArray[np.int64]) -> Look:
+        """Queue a copy to page-locked memory on the current stream, for which the caller waits."""
+        self.array.get(out=host, blocking=False)
+        return Look(self.names, host, None)
+
     def look(self) -> Look:
         """Queue a copy to the host on the current stream."""
         import cupy
 
-        pinned = cupy.cuda.alloc_pinned_memory(self.array.nbytes)
-        host = np.frombuffer(pinned, np.int64, len(self.array))
+        host = pinned(len(self.array))
         self.array.get(out=host, blocking=False)
         arrived = cupy.cuda.Event(disable_timing=True)
         arrived.record()
