@@ -91,9 +91,16 @@ class PushKernels(Kernels):
         return builder.finish(unless=OVER | REBUILDING)
 
     def sent(self, group: FoldGroup) -> CudaKernel:
-        """Build the kernel that stores what active sources have sent, or all sources if everything was sent."""
+        """Build the kernel that stores what active sources have sent, or all sources if everything was sent.
+
+        Without a tolerance, and without supersteps that do not track changes, a source that is not active has not moved
+        since it sent its value.
+        """
         name = self.tracking.name(group)
-        builder = self.builder(f"sent_{name}", templates.SENT.format(active=f"active_{name}"), templates.RANGE)
+        exact = self.program.control.tolerance is None and not self.choices.pauses
+        every = "false" if exact else "bool(run->rebuilding)"
+        template = templates.SENT.format(active=f"active_{name}", every=every)
+        builder = self.builder(f"sent_{name}", template, templates.RANGE)
         builder.argument(f"active_{name}", "flag")
         self.note_sent(builder, group)
         return builder.finish()

@@ -76,7 +76,7 @@ MARK = """
 """
 SENT = """
     @kernel
-    vertexmap(group, first, last, FLAGGED{{{active}, bool(run->rebuilding)}}, [&](Id u) {{
+    vertexmap(group, first, last, FLAGGED{{{active}, {every}}}, [&](Id u) {{
         @source
         {active}[u] = false;
     }});
