@@ -174,7 +174,14 @@ class Kernels:
         """
         name = self.tracking.name(group)
         wanted, flags = self.recompute_test(group)
-        builder = self.builder(name, templates.vertices(wanted, ahead=self.scans_ahead), [*RANGE, *flags])
+        sender = self.sends_with(group)
+        if sender is None:
+            builder = self.builder(name, templates.vertices(wanted, ahead=self.scans_ahead), [*RANGE, *flags])
+        else:
+            active = f"active_{self.tracking.name(sender)}"
+            template = templates.VERTEX_AND_SENT.format(ahead="", dirty=flags[0][0], active=active)
+            builder = self.builder(name, template, [*RANGE, *flags, (active, "flag")])
+            self.note_sent(builder, sender, "src")
         builder.bind("v", "vertex", "v")
         for step in group.vertex_steps:
             builder.comment("vertex", step)
@@ -187,6 +194,10 @@ class Kernels:
             identity = builder.accumulator(f"{stage.into}_identity", stage.message, stage.reducer, "kernel")
             builder.store(f"vertex_{stage.into}", "v", stage.message, identity, "vertex")
         return builder.finish()
+
+    def sends_with(self, group: FoldGroup) -> FoldGroup | None:
+        """Return the group whose sources note in the vertex steps of ``group`` what they have sent; None: in none."""
+        return None
 
     def reduction_at_named(self, stage: VertexReduce) -> CudaKernel:
         """Build the kernel that reduces a value of every vertex into the vertex that it names."""
@@ -307,10 +318,11 @@ class Kernels:
         builder.store(target, "e", stage.value, new, "visit")
 
     # sources ----------------------------------------------------------------------------------------------------------
-    def note_sent(self, builder: CudaKernelBuilder, group: FoldGroup) -> None:
-        builder.bind("v", "source", "u")
+    def note_sent(self, builder: CudaKernelBuilder, group: FoldGroup, space: str = "v") -> None:
+        """Store in the block *source* what vertex ``u`` has sent; ``space``: in which its properties are read."""
+        builder.bind(space, "source", "u")
         for source in self.tracking.sent(group):
-            node = builder.reading("v", source)
+            node = builder.reading(space, source)
             array = f"sent_{self.tracking.name(group)}_{source}"
             builder.store(array, "u", node, builder.mapping.lower(node), "source")
 

@@ -207,7 +207,8 @@ class OnyxPlanner:
             for stage in summed:
                 self.draft.add(kernels.collect(stage), Over.VERTICES)
             kernels.sent_edges.plan(self.draft, group, over, lanes)
-            if self.tracking.sources(group):
+            noted = any(kernels.sends_with(one) for one in self.tracking.groups if one.kind == "vertex")
+            if self.tracking.sources(group) and not noted:
                 self.draft.add(kernels.sent(group), Over.SOURCES, 1)
 
     def _plan_parts(

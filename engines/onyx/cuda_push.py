@@ -90,6 +90,19 @@ class PushKernels(Kernels):
         collect_change(builder, stage, "vertex")
         return builder.finish(unless=OVER | REBUILDING)
 
+    def sends_with(self, group: FoldGroup) -> FoldGroup | None:
+        """Return the only group that propagates, if its sources are the vertices of ``group``, which moves them, and
+        only active sources have anything to note."""
+        tracking, setting = self.tracking, self.setting
+        propagating = tracking.propagating()
+        if not self.choices.policy.notes_at_once or self.untracked or self.choices.pauses or len(propagating) != 1:
+            return None
+        (sender,) = propagating
+        moves = {name for step in group.vertex_steps for name in step.writes} & set(tracking.sources(sender))
+        exact = self.program.control.tolerance is None and len(setting.sides) == 1 and self.flags_at_once
+        alone = sum(1 for one in tracking.groups if one.kind == "vertex") == 1
+        return sender if exact and alone and moves and tracking.change_driven and not tracking.edges(sender) else None
+
     def sent(self, group: FoldGroup) -> CudaKernel:
         """Build the kernel that stores what active sources have sent, or all sources if everything was sent.
 

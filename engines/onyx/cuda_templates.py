@@ -74,6 +74,21 @@ MARK = """
         {active}[u] = false;
     }});
 """
+VERTEX_AND_SENT = """
+    @kernel
+    vertexmap{ahead}(group, first, last, FlaggedEither{{{dirty}, {active}}}, [&](Id v) {{
+        const Id u = v;
+        const bool sends = {active}[v], steps = {dirty}[v];
+        __syncwarp(group.mask);
+        if (sends) {{
+            @source
+            {active}[v] = false;
+        }}
+        if (!steps) return;
+        @vertex
+    }});
+    @end
+"""
 SENT = """
     @kernel
     vertexmap(group, first, last, FLAGGED{{{active}, {every}}}, [&](Id u) {{

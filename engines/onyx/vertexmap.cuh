@@ -30,6 +30,12 @@ struct FlaggedOneByOne {
     __device__ bool operator()(Id v) const { return every || flags[v]; }
 };
 
+// The vertices that have either flag.
+struct FlaggedEither {
+    const bool *flags, *others;
+    __device__ bool operator()(Id v) const { return flags[v] || others[v]; }
+};
+
 constexpr int SCANNED = 8;  // chunks of vertices whose flags a warp reads at once, if few are wanted
 
 // Return a bit for each of the next SCANNED chunks: whether any of its vertices is wanted.
@@ -59,11 +65,20 @@ __device__ inline bool has_flags(const Flagged& wanted, Id base, Id last)
 // every chunk is visited.
 template <bool AHEAD, class Wanted> constexpr int tested = AHEAD && !wants_every<Wanted> ? SCANNED : 1;
 template <bool AHEAD> constexpr int tested<AHEAD, Flagged> = 32;
+template <bool AHEAD> constexpr int tested<AHEAD, FlaggedEither> = 32;
 template <bool AHEAD, class Wanted>
 __device__ inline unsigned to_visit(Id base, Id stride, Id last, Id size, const Wanted& wanted)
 {
     if constexpr (tested<AHEAD, Wanted> > 1) return wanted_among(base, stride, last, size, wanted);
     return 1;
+}
+template <bool AHEAD>
+__device__ inline unsigned to_visit(Id base, Id stride, Id last, Id size, const Flagged& wanted);
+template <bool AHEAD>
+__device__ inline unsigned to_visit(Id base, Id stride, Id last, Id size, const FlaggedEither& wanted)
+{
+    return to_visit<AHEAD>(base, stride, last, size, Flagged{wanted.flags, false}) |
+           to_visit<AHEAD>(base, stride, last, size, Flagged{wanted.others, false});
 }
 template <bool AHEAD>
 __device__ inline unsigned to_visit(Id base, Id stride, Id last, Id size, const Flagged& wanted)
