@@ -82,7 +82,7 @@ VERTEX_AND_SENT = """
         __syncwarp(group.mask);
         if (sends) {{
             @source
-            {active}[v] = false;
+            if (group.leads()) {active}[v] = false;
         }}
         if (!steps) return;
         @vertex
