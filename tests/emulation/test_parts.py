@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from engines.onyx.cuda_engine import OnyxCudaEngine
 from engines.onyx.cuda_parts import PartsOfSources
+from engines.onyx.cuda_plan import FOLDER
 from engines.onyx.schedule import OnyxSchedule
 from harness.contract import No
+from harness.emulation.compiler import unavailable
 from harness.graph.generators import grid, rmat
 from harness.language import trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.emulation.device import THREADS
+from tests.emulation.kernels import Kernels, headers, heading
 from tests.engines.cuda_schedules import SCHEDULES
 from tests.engines.test_cuda import algorithms, prepared
 
@@ -106,3 +110,68 @@ def test_what_cannot_be_split_is_refused_with_the_reason(name, options, reason):
     found = OnyxCudaEngine(OnyxSchedule(balance="parts", **options)).plan(trace(algorithm), graph.facts, 2)
     assert isinstance(found, No)
     assert reason in found.reason
+
+
+SOURCE = """
+extern "C" __global__ void pushed(
+    const Id* offsets, const Id* neighbours, const Id* rows, const Id* numbers, const bool* wanted, Id vertices,
+    Id parts, Id* sources, Id* targets, int* visits, int* split)
+{
+    const LaneGroup group;
+    const auto fetch = [&](Id row, Id other, EdgeId at) { return at + row + other; };
+    const auto visit = [&](Id got, Id row, Id other, EdgeId at) {
+        atomicAdd(visits + at, got == at + row + other ? 1 : 1000);
+        sources[at] = row;
+        targets[at] = other;
+    };
+    edgemap<true, 2, 10>(group, offsets, neighbours, 0, vertices, Flagged{wanted, false}, fetch, visit);
+    edgemap_parts<4, 2>(
+        group, rows, numbers, offsets, neighbours, 0, parts, Flagged{wanted, false}, fetch,
+        [&](Id got, Id row, Id other, EdgeId at) {
+            visit(got, row, other, at);
+            atomicAdd(split + at, 1);
+        });
+}
+extern "C" __global__ void either(const bool* flags, const bool* others, Id first, Id last, int* visits)
+{
+    const LaneGroup group;
+    vertexmap(group, first, last, FlaggedEither{flags, others}, [&](Id v) { atomicAdd(visits + v, 1); });
+}
+"""
+
+
+@pytest.fixture(scope="module", params=[1, 4, 5])
+def kernels(request):
+    made = Kernels(heading("matrices.cuh", "changes.cuh", "parts.cuh", lanes=request.param, block=64) + SOURCE, headers(FOLDER), 64)
+    made.lanes = request.param
+    return made
+
+
+@pytest.mark.skipif(bool(unavailable()), reason=unavailable())
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_edges_of_wanted_vertices_are_pushed_once_in_parts_or_by_warps(kernels, blocks):
+    graph = network()
+    offsets, neighbours = (np.asarray(a, np.uint32) for a in (graph.csr.offsets, graph.csr.neighbours))
+    listed = PartsOfSources(least=10, size=4, sides=((0, graph.num_vertices),)).of(graph)
+    rows, numbers = (listed.arrays[name] for name in ("part_sources", "part_numbers"))
+    wanted = np.random.default_rng(1).random(graph.num_vertices) < 0.6
+    edges, owner = graph.num_edges, graph.csr.row_of_edge
+    none = np.zeros(edges, np.int32)
+    *_, sources, targets, visits, split = kernels(
+        "pushed", blocks, offsets, neighbours, rows, numbers, wanted, np.uint32(graph.num_vertices),
+        np.uint32(len(rows)), none.astype(np.uint32), none.astype(np.uint32), none, none,
+    )  # fmt: skip
+    chosen = wanted[owner]
+    assert np.array_equal(visits, kernels.lanes * chosen)
+    assert np.array_equal(split, kernels.lanes * (chosen & (graph.out_degrees[owner] >= 10)))
+    assert np.array_equal(sources[chosen], owner[chosen])
+    assert np.array_equal(targets[chosen], neighbours[chosen])
+
+
+@pytest.mark.skipif(bool(unavailable()), reason=unavailable())
+@pytest.mark.parametrize(("first", "last"), [(0, 0), (0, 31), (5, 645), (0, 640), (32, 700)])
+def test_vertices_with_either_flag_are_visited_once(kernels, first, last):
+    flags, others = (np.random.default_rng(seed).random(700) < 0.01 for seed in (1, 2))
+    *_, visits = kernels("either", 1, flags, others, np.uint32(first), np.uint32(last), np.zeros(700, np.int32))
+    places = np.arange(700)
+    assert np.array_equal(visits, kernels.lanes * ((flags | others) & (places >= first) & (places < last)))
