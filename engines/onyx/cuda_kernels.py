@@ -179,7 +179,9 @@ class Kernels:
             builder = self.builder(name, templates.vertices(wanted, ahead=self.scans_ahead), [*RANGE, *flags])
         else:
             active = f"active_{self.tracking.name(sender)}"
-            template = templates.VERTEX_AND_SENT.format(ahead="", dirty=flags[0][0], active=active)
+            template = templates.VERTEX_AND_SENT.format(
+                dirty=flags[0][0], active=active, all_send=self.all_sent, all_step=self.resuming
+            )
             builder = self.builder(name, template, [*RANGE, *flags, (active, "flag")])
             self.note_sent(builder, sender, "src")
         builder.bind("v", "vertex", "v")
@@ -195,8 +197,14 @@ class Kernels:
             builder.store(f"vertex_{stage.into}", "v", stage.message, identity, "vertex")
         return builder.finish()
 
+    @property
+    def all_sent(self) -> str:
+        """The condition under which all sources have sent their values."""
+        return "false"
+
     def sends_with(self, group: FoldGroup) -> FoldGroup | None:
-        """Return the group whose sources note in the vertex steps of ``group`` what they have sent; None: in none."""
+        """Return the group whose sources note in the vertex steps of ``group`` what they have sent; None: there is
+        none."""
         return None
 
     def reduction_at_named(self, stage: VertexReduce) -> CudaKernel:

@@ -91,28 +91,38 @@ class PushKernels(Kernels):
         return builder.finish(unless=OVER | REBUILDING)
 
     def sends_with(self, group: FoldGroup) -> FoldGroup | None:
-        """Return the only group that propagates, if its sources are the vertices of ``group``, which moves them, and
-        only active sources have anything to note."""
-        tracking, setting = self.tracking, self.setting
+        """Return the only group that propagates, if its sources are the vertices of ``group``, which moves them.
+
+        A vertex step then notes what its vertex has sent before it moves. A launch, or a barrier of a persistent
+        kernel, less is needed for that.
+        """
+        tracking = self.tracking
         propagating = tracking.propagating()
-        if not self.choices.policy.notes_at_once or self.untracked or self.choices.pauses or len(propagating) != 1:
+        if self.untracked or not tracking.change_driven or len(propagating) != 1 or len(self.setting.sides) != 1:
             return None
         (sender,) = propagating
-        moves = {name for step in group.vertex_steps for name in step.writes} & set(tracking.sources(sender))
-        exact = self.program.control.tolerance is None and len(setting.sides) == 1 and self.flags_at_once
-        alone = sum(1 for one in tracking.groups if one.kind == "vertex") == 1
-        return sender if exact and alone and moves and tracking.change_driven and not tracking.edges(sender) else None
+        if not self.flags_at_once or tracking.edges(sender) or tracking.of_graph(group):
+            return None
+        if tracking.hears_at_once(sender):  # the steps run before the push
+            return None
+        moved = {name for step in group.vertex_steps for name in step.writes} & set(tracking.sources(sender))
+        alone = [one.kind for one in tracking.groups].count("vertex") == 1
+        return sender if moved and alone else None
 
-    def sent(self, group: FoldGroup) -> CudaKernel:
-        """Build the kernel that stores what active sources have sent, or all sources if everything was sent.
+    @property
+    def all_sent(self) -> str:
+        """The condition under which all sources have sent their values: everything was sent.
 
         Without a tolerance, and without supersteps that do not track changes, a source that is not active has not moved
         since it sent its value.
         """
-        name = self.tracking.name(group)
         exact = self.program.control.tolerance is None and not self.choices.pauses
-        every = "false" if exact else "bool(run->rebuilding)"
-        template = templates.SENT.format(active=f"active_{name}", every=every)
+        return "false" if exact else "bool(run->rebuilding)"
+
+    def sent(self, group: FoldGroup) -> CudaKernel:
+        """Build the kernel that stores what active sources have sent, or all sources if everything was sent."""
+        name = self.tracking.name(group)
+        template = templates.SENT.format(active=f"active_{name}", every=self.all_sent)
         builder = self.builder(f"sent_{name}", template, templates.RANGE)
         builder.argument(f"active_{name}", "flag")
         self.note_sent(builder, group)

@@ -76,10 +76,11 @@ MARK = """
 """
 VERTEX_AND_SENT = """
     @kernel
-    vertexmap{ahead}(group, first, last, FlaggedEither{{{dirty}, {active}}}, [&](Id v) {{
+    const bool all_send = {all_send}, all_step = {all_step};
+    vertexmap(group, first, last, FlaggedEither{{{dirty}, {active}, all_send || all_step}}, [&](Id v) {{
         const Id u = v;
-        const bool sends = {active}[v], steps = {dirty}[v];
-        __syncwarp(group.mask);
+        const bool sends = all_send || {active}[v], steps = all_step || {dirty}[v];
+        __syncwarp(group.mask);  // a lane clears the flags after all have read them
         if (sends) {{
             @source
             if (group.leads()) {active}[v] = false;

@@ -136,7 +136,6 @@ class Policy:
     # Of a bottom-up pull: the times of an edge that it reads and of a vertex that it visits, over that of a pushed
     # edge.
     bottom_up_costs: tuple[float, float] = (0.22, 2.75)
-    notes_at_once: bool = False
     # Edges that a lane group fetches at once in a pull that may end rows early. It is not measured yet.
     searched_edges: int = 4
     patience: int = 2  # consecutive supersteps with so much movement before tracking pauses

@@ -30,10 +30,11 @@ struct FlaggedOneByOne {
     __device__ bool operator()(Id v) const { return every || flags[v]; }
 };
 
-// The vertices that have either flag.
+// The vertices that have either flag, or every vertex.
 struct FlaggedEither {
     const bool *flags, *others;
-    __device__ bool operator()(Id v) const { return flags[v] || others[v]; }
+    bool every;
+    __device__ bool operator()(Id v) const { return every || flags[v] || others[v]; }
 };
 
 constexpr int SCANNED = 8;  // chunks of vertices whose flags a warp reads at once, if few are wanted
@@ -77,8 +78,8 @@ __device__ inline unsigned to_visit(Id base, Id stride, Id last, Id size, const 
 template <bool AHEAD>
 __device__ inline unsigned to_visit(Id base, Id stride, Id last, Id size, const FlaggedEither& wanted)
 {
-    return to_visit<AHEAD>(base, stride, last, size, Flagged{wanted.flags, false}) |
-           to_visit<AHEAD>(base, stride, last, size, Flagged{wanted.others, false});
+    return to_visit<AHEAD>(base, stride, last, size, Flagged{wanted.flags, wanted.every}) |
+           to_visit<AHEAD>(base, stride, last, size, Flagged{wanted.others, wanted.every});
 }
 template <bool AHEAD>
 __device__ inline unsigned to_visit(Id base, Id stride, Id last, Id size, const Flagged& wanted)

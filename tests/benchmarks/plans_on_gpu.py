@@ -43,6 +43,8 @@ PLANS: dict[str, tuple[str, dict[str, Any]]] = {
     "onyx changes, push": ("onyx", {**ADAPTIVE, "direction": "push"}),
     "onyx changes, push, warp": ("onyx", {**ADAPTIVE, "direction": "push", "balance": "warp"}),
     "onyx adaptive": ("onyx", ADAPTIVE),
+    "onyx adaptive, parts": ("onyx", {**ADAPTIVE, "balance": "parts"}),
+    "onyx adaptive, parts, 0.3": ("onyx", {**ADAPTIVE, "balance": "parts", "dense_share": 0.3}),
     "onyx adaptive, warp": ("onyx", {**ADAPTIVE, "balance": "warp"}),
     "onyx adaptive, launches": ("onyx", {**ADAPTIVE, "persistent": False}),
     "onyx adaptive, 0.03": ("onyx", {**ADAPTIVE, "dense_share": 0.03}),

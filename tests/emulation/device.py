@@ -20,7 +20,7 @@ from tests.emulation.racing import RacingModule
 from tests.engines.cuda_schedules import SCHEDULES
 
 # The device is small and processes few items at once, so that loops over items repeat on small graphs as well.
-POLICY = Policy(tile=64, blocks_of_reduction=2, edges_of_lane_group=2, measured_edges=0, split_degree=6, part_edges=4, notes_at_once=True)
+POLICY = Policy(tile=64, blocks_of_reduction=2, edges_of_lane_group=2, measured_edges=0, split_degree=6, part_edges=4)
 ATTRIBUTES = {"MultiProcessorCount": 1, "MaxRegistersPerMultiprocessor": 65536}
 THREADS = 64  # of a block, if the schedule leaves it to the engine
 SIZES = {

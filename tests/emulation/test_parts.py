@@ -132,10 +132,10 @@ extern "C" __global__ void pushed(
             atomicAdd(split + at, 1);
         });
 }
-extern "C" __global__ void either(const bool* flags, const bool* others, Id first, Id last, int* visits)
+extern "C" __global__ void either(const bool* flags, const bool* others, bool every, Id first, Id last, int* visits)
 {
     const LaneGroup group;
-    vertexmap(group, first, last, FlaggedEither{flags, others}, [&](Id v) { atomicAdd(visits + v, 1); });
+    vertexmap(group, first, last, FlaggedEither{flags, others, every}, [&](Id v) { atomicAdd(visits + v, 1); });
 }
 """
 
@@ -172,6 +172,8 @@ def test_edges_of_wanted_vertices_are_pushed_once_in_parts_or_by_warps(kernels, 
 @pytest.mark.parametrize(("first", "last"), [(0, 0), (0, 31), (5, 645), (0, 640), (32, 700)])
 def test_vertices_with_either_flag_are_visited_once(kernels, first, last):
     flags, others = (np.random.default_rng(seed).random(700) < 0.01 for seed in (1, 2))
-    *_, visits = kernels("either", 1, flags, others, np.uint32(first), np.uint32(last), np.zeros(700, np.int32))
-    places = np.arange(700)
-    assert np.array_equal(visits, kernels.lanes * ((flags | others) & (places >= first) & (places < last)))
+    bounds, places = (np.uint32(first), np.uint32(last)), np.arange(700)
+    inside = (places >= first) & (places < last)
+    for every in (False, True):
+        *_, visits = kernels("either", 1, flags, others, np.bool_(every), *bounds, np.zeros(700, np.int32))
+        assert np.array_equal(visits, kernels.lanes * ((flags | others | every) & inside))
