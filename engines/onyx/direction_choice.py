@@ -62,9 +62,9 @@ class DirectionChoice:
     def noted(self, way: Direction, sent: int, limit: int, number: int, sides: int, rebuild: int) -> Noted:
         """Note the choice of a superstep of a GPU, which counts the edges ``sent`` of the sources that had moved.
 
-        More than all: all sources were active, or changes were not tracked. ``way``: it pushed or pulled. ``limit``: the
-        edges from which it pulled. ``number``: of the superstep. ``rebuild``: supersteps of a side between rebuilds of
-        sums.
+        More than all: all sources were active, or changes were not tracked. ``way``: it pushed or pulled. ``limit``:
+        the edges from which it pulled. ``number``: of the superstep. ``rebuild``: supersteps of a side between rebuilds
+        of sums.
         """
         turn = number // sides
         if way == "push":

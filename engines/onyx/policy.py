@@ -79,7 +79,11 @@ class Policy:
     made_degree: float = 4
     made_degree_of_feature: float = 0.125
 
-    # Parts of vertices: the out-edges from which a vertex is split, and the edges of a part.
+    # Parts of vertices: the out-edges from which a vertex is split, and the edges of a part. Whole runs that push
+    # tiles, and parts: R-MAT 19, k = 1, BFS 690 and 566 us, SSSP 978 and 823 us, components 796 and 782 us; R-MAT 21 of
+    # flat degrees, BFS 1190 and 1092 us, with k = 4 1979 and 1875 us, SSSP 2415 and 2370 us; R-MAT 18 of steep degrees,
+    # BFS 521 and 503 us, with k = 4 535 and 479 us, label propagation 760 and 696 us. Half of both sizes: 0.96 to 1.0
+    # times as long on R-MAT 21 (seeds 109, 107 and 104, a Hopper GPU, 27 November 2026).
     split_degree: int = 64
     part_edges: int = 256
 
@@ -134,9 +138,13 @@ class Policy:
     # R-MAT 20 2.39 times (H100, 26 November 2026).
     adaptive_shares: tuple[float, float] = (0.3, 0.1)
     # Of a bottom-up pull: the times of an edge that it reads and of a vertex that it visits, over that of a pushed
-    # edge.
+    # edge, 36 ps. By the differences of runs that end one superstep apart, R-MAT 21 of seed 107: BFS pulls that visit
+    # 1.2 and 0.4 million vertices, and read 0.9 and 0.04 million edges, took 150 and 75 us, so that a vertex takes
+    # about 100 ps; an SSSP pull of 2.1 million vertices and 24 million edges took 390 us; a push of 3.4 million edges
+    # 135 to 200 us (a Hopper GPU, 27 November 2026; differences varied by 30 us).
     bottom_up_costs: tuple[float, float] = (0.22, 2.75)
-    # Edges that a lane group fetches at once in a pull that may end rows early. It is not measured yet.
+    # Edges that a lane group fetches at once in a pull that may end rows early. With 2, and with 4, whole runs on R-MAT
+    # 21 took: BFS 1092 and 1080 us, with k = 4 1875 and 1776 us, SSSP 2370 and 1994 us (27 November 2026).
     searched_edges: int = 4
     patience: int = 2  # consecutive supersteps with so much movement before tracking pauses
     patience_with_extrema: int = 8  # if only extrema are reduced, which come in waves

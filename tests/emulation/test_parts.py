@@ -142,7 +142,9 @@ extern "C" __global__ void either(const bool* flags, const bool* others, bool ev
 
 @pytest.fixture(scope="module", params=[1, 4, 5])
 def kernels(request):
-    made = Kernels(heading("matrices.cuh", "changes.cuh", "parts.cuh", lanes=request.param, block=64) + SOURCE, headers(FOLDER), 64)
+    made = Kernels(
+        heading("matrices.cuh", "changes.cuh", "parts.cuh", lanes=request.param, block=64) + SOURCE, headers(FOLDER), 64
+    )
     made.lanes = request.param
     return made
 
