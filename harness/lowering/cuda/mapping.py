@@ -61,8 +61,8 @@ class Mapping(Lowering):
         if taken and self.feature_aware:
             assert len(message.shape) < 2, "no program has extrema of matrices"
             value = self.materialised(message) if message.shape else self.lower(message).text
-            stride = f", {self.layout.stride(message.shape)}" if message.shape else ""
-            block.line(f"{taken} = offer_to<{operation}{stride}>(group, {start}, {value});")
+            row = f", {self.layout.stride(message.shape)}" if message.shape else ""
+            block.line(f"{taken} = offer_to<{operation}{row}>(group, {start}, {value});")
             return
         if taken and not message.shape:
             block.line(f"{taken} = {operation}::into({start}, {self.lower(message).text});")
