@@ -11,6 +11,7 @@ from engines.onyx.cuda_bottom_up import explained
 from engines.onyx.cuda_executor import OnyxExecutor
 from engines.onyx.cuda_plan import plan
 from engines.onyx.cuda_probe import cuda_figures
+from engines.onyx.cuda_tracking_policy import TrackedRuns
 from engines.onyx.direction_choice import DirectionChoice, estimates, meaningless
 from engines.onyx.direction_costs import FIGURES
 from engines.onyx.policy import DEFAULT
@@ -102,6 +103,8 @@ class OnyxCudaEngine(CudaEngine):
             lines.append(f"persistent: one launch runs all supersteps, in steps {', '.join(names)}")
         if self.planned.schedule.direction == "adaptive":
             lines.append(explained(self.planned.program, self.planned.schedule))
+        if isinstance(self.planned.extension, TrackedRuns):
+            lines += self.planned.extension.shares
         if self.choice is None:
             return "\n".join([*lines, super().explain()])
         schedule, _, rest = super().explain().partition("\nkernel ")

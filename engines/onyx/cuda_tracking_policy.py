@@ -118,6 +118,17 @@ class TrackedRuns(RunExtension):
             return ""
         return "tracking pauses while nearly everything moves: kernels *_untracked take the place of the others"
 
+    @property
+    def shares(self) -> list[str]:
+        """A line on how the share from which supersteps pull changes in a run; none if it does not."""
+        if self.pull_costs is None:
+            return []
+        edge, vertex = self.pull_costs
+        return [
+            f"direction: after a pull, the next one is expected to read as many edges ({edge:g} times as long as a "
+            f"pushed one, each) and to visit as many vertices ({vertex:g} times), and replaces a push that takes longer"
+        ]
+
     def start_fields(self, start: RunStart) -> dict[str, int]:
         """Return the fields that decide how supersteps work, as numbers of edges."""
         found = {"dense_rows": int(self.dense_rows * start.edges)}

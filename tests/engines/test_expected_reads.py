@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engines.onyx.cuda_engine import OnyxCudaEngine
 from engines.onyx.expected_reads import expected_reads, searches, share_of_pulls
 from engines.onyx.policy import DEFAULT
 from engines.onyx.resolve import resolve
 from engines.onyx.schedule import OnyxSchedule
+from harness.contract import Device
 from harness.facts import Degrees, DeviceFacts, GraphFacts
 from harness.graph.generators import grid, rmat
 from harness.lowering.setting import LoweredProgram
@@ -88,3 +90,11 @@ def test_the_share_of_bottom_up_pulls_is_that_of_the_graph(name, options, expect
         own = share_of_pulls(lowered(name), graph.facts, 1, *DEFAULT.bottom_up_costs)
         assert found.dense_share == (own if expected is None else expected)
         assert found.share_by == (None if "dense_share" in options else "fitted")
+
+
+@pytest.mark.parametrize(("options", "explained"), [({}, True), ({"dense_share": 0.2}, False)])
+def test_explain_names_the_costs_by_which_the_share_changes(options, explained):
+    engine = OnyxCudaEngine(OnyxSchedule(direction="adaptive", change_driven=True, **options))
+    engine.generate(program("bfs"), GRAPH, 1, Device("cuda"))
+    assert ("the next one is expected to read as many edges (0.22 times" in engine.explain()) is explained
+    assert (engine.planned.extension.end == "end_expecting") is explained

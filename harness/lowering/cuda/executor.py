@@ -195,6 +195,7 @@ class CudaExecutor:
         """
         arrays, plan, run = self.arrays, self.plan, self.run_in_progress
         self._everything = False
+        self._senders = None  # the caller may have changed the array
         for buffer in plan.buffers:
             if buffer.holds is Holds.DIRTY:
                 arrays[buffer.name][: len(stale)].set(stale)
