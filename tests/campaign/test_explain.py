@@ -59,7 +59,8 @@ def test_an_engine_that_cannot_run_it_says_why(command_here):
     [
         ("cpu", ("dense_share=0.3", "at least 0.3 of the edges have moved (given); otherwise pushes", "_pull_part(t")),
         ("cuda", (
-            "direction='adaptive'", "of the edges have moved (fitted)", "direction: after a pull, the next one is expected",
+            "direction='adaptive'", "of the edges have moved (fitted)",
+            "direction: after a pull, the next one is expected",
             "_changes(Run* run", "_rebuilt(Run* run",
             "bottom_up: pulls skip vertices that are as good as (best.level + 1),",
         )),
