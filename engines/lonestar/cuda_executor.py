@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from engines.lonestar.cpu_locks import HubColumns
+from engines.lonestar.cuda_plan import columns_take_over
 from engines.lonestar.cuda_tables import CudaBatches, CudaHubs
-from engines.lonestar.hand_over import MOST_UNITS, by_hub, starving
+from engines.lonestar.hand_over import MOST_UNITS, by_hub, starving, waiting
 from harness.api import EdgeStep, EngineFailure, Superstep
 from harness.api.cuda import CudaExecutor, CudaKernel, blocks_of_multiprocessor
 
@@ -19,21 +21,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engines.lonestar.schedule import LonestarSchedule
-    from harness.api import Inputs
+    from harness.api import GraphFacts, Inputs
     from harness.api.cuda import CudaPlan, CudaRun, DeviceStore
 
 # Passes of one launch with barriers of the grid; a launch alone takes about as long as four of these barriers.
 MOST_PASSES = 64
 PASSES = 3  # of the counts of ``sizes``: passes over edges that have run
-KERNELS = {"el": ("edges",), "hybrid": ("nodes", "remaining", "edges"), "owner": ("nodes", "remaining", "edges")}
+PASSES_OF_BOTH = ("nodes", "remaining", "edges")
+KERNELS = {"el": ("edges",), "hybrid": PASSES_OF_BOTH, "owner": PASSES_OF_BOTH}
 
 
-def kernels_of(schedule: LonestarSchedule) -> tuple[str, ...]:
+def kernels_of(schedule: LonestarSchedule, facts: GraphFacts) -> tuple[str, ...]:
     """Return what the kernels of a step run, in the order of the plan; *all*: the only one."""
     if schedule.writes == "add":
         return "all", "listing"
-    found = KERNELS.get(schedule.order, ("all",))
-    return (*found, "owned_columns", "owned") if schedule.hand_over else found
+    columns = columns_take_over(schedule, facts)
+    found = PASSES_OF_BOTH if columns else KERNELS.get(schedule.order, ("all",))
+    found = (*found, "owned_columns", "owned") if schedule.hand_over else found
+    return (*found, "pending") if columns else found
 
 
 class LonestarExecutor(CudaExecutor):
@@ -50,7 +55,7 @@ class LonestarExecutor(CudaExecutor):
         self.passes: dict[str, int] = {}
         self.checks_locks = False
         self._ranges: dict[str, tuple[list[tuple[int, int, int]], int]] = {}  # launches and batches of each step
-        names, kernels = kernels_of(self.schedule), iter([launch.kernel for launch in plan.launches])
+        names, kernels = kernels_of(self.schedule, plan.facts), iter([launch.kernel for launch in plan.launches])
         self.kernels = {step.name: {name: next(kernels) for name in names} for step in self.steps}
 
     # running ----------------------------------------------------------------------------------------------------------
@@ -108,7 +113,7 @@ class LonestarExecutor(CudaExecutor):
     @property
     def _of_edges(self) -> set[str]:
         """The kernels whose range is one of edges."""
-        found = [kernels.get(name) for kernels in self.kernels.values() for name in ("remaining", "listing")]
+        found = [kernels.get(name) for kernels in self.kernels.values() for name in ("remaining", "listing", "pending")]
         return {kernel.name for kernel in found if kernel}
 
     def _resident(self, kernel: CudaKernel) -> int:
@@ -166,14 +171,9 @@ class LonestarExecutor(CudaExecutor):
         left, and passes over edges take the rest: ratings with a hub of 43,863 of 6 M edges, k = 16, took 188 ms on an
         H200 with owners that ran all edges of hubs, and 43 ms with hybrid.
         """
-        csc = self.store.graph.csc
-        first, last, left = 0, self.plan.facts.num_vertices, self.plan.facts.num_edges
+        (first, last), left = self._columns, self.plan.facts.num_edges
         if self.schedule.order == "owner":
-            assert self.schedule.hub is not None
-            hubs = self.store.table(CudaHubs(HubColumns(self.schedule.hub)))
-            last, left = len(hubs), int(np.diff(csc.offsets)[hubs].sum())
-        elif self.plan.facts.bipartite:
-            first = self.plan.facts.bipartite[0]
+            first, last, left = self._hubs
         edges, others = left, self.schedule.order != "nl"
         while left:
             self.arrays["sizes"].fill(0)
@@ -186,10 +186,17 @@ class LonestarExecutor(CudaExecutor):
                 break
         self._check_locks(name)
 
+    @cached_property
+    def _hubs(self) -> tuple[int, int, int]:
+        """The bounds of the table of hubs, and their edges."""
+        assert self.schedule.hub is not None
+        hubs = self.store.table(CudaHubs(HubColumns(self.schedule.hub)))
+        return 0, len(hubs), int(np.diff(self.store.graph.csc.offsets)[hubs].sum())
+
     def _edge_passes(self, name: str, kernels: Mapping[str, CudaKernel]) -> None:
         """Run passes over lists of edges until none is left; short lists in launches of several passes.
 
-        If a pass runs few of its edges, those that are left are handed over to lane groups that own hubs.
+        If a pass runs few of its edges, those that are left are handed over: to columns, or to owners of hubs.
         """
         kernel, number, ran, left = kernels["edges"], 0, 0, self._left(0)
         resident = self._resident(kernel)
@@ -204,11 +211,35 @@ class LonestarExecutor(CudaExecutor):
             number += done
             before, left = left, self._progress(name, left, int(sizes[number % 3]))
             starved = done < passes if several else starving(before, left)
-            if self.schedule.hand_over and left and starved:
+            if "pending" in kernels and not several and waiting(before, left):
+                self._columns_take(kernels, number, left, ran + 1)
+                number, ran = 0, ran + 1
+                left = self._progress(name, left, self._left(0))
+            elif self.schedule.hand_over and left and starved:
                 self._hand_over(kernels, number, left, ran + 1)
                 number, ran = 1, ran + 1
                 left = self._left(number)
         self.passes[name] += ran
+
+    def _columns_take(self, kernels: Mapping[str, CudaKernel], number: int, left: int, ran: int) -> None:
+        """Run the edges of pass ``number`` by a pass over columns, and list those that it leaves as of pass 0.
+
+        ``ran``: the passes of this superstep with this one.
+        """
+        arrays, edges = self.arrays, self.plan.facts.num_edges
+        if number % 2:
+            arrays["list_0"][:left] = arrays["list_1"][:left]
+        arrays["done"].fill(True)
+        self._launch(kernels["pending"], 0, left, self._blocks(kernels["pending"], left))
+        self._launch(kernels["nodes"], *self._columns, self._blocks(kernels["nodes"], self.plan.facts.num_vertices))
+        arrays["sizes"][:4].set(np.array([0, 0, 0, ran], np.uint64))
+        self._launch(kernels["remaining"], 0, edges, self._blocks(kernels["remaining"], edges))
+
+    @property
+    def _columns(self) -> tuple[int, int]:
+        """The first vertex that may be a column, and the one after the last."""
+        facts = self.plan.facts
+        return (facts.bipartite[0] if facts.bipartite else 0), facts.num_vertices
 
     def _hand_over(self, kernels: Mapping[str, CudaKernel], number: int, left: int, ran: int) -> None:
         """Run the edges of pass ``number`` by hubs, as pass 0. ``ran``: the passes of this superstep with this one.

@@ -49,7 +49,6 @@ MEETING = 0.02  # share of the updates of hogwild that may meet another one of t
 # size that read the rows of before their batch had a training RMSE within 0.3 % of that of updates one after another,
 # and within 0.6 % with 10: three sets of up to 1 M ratings, k = 16 and 64, alpha = 0.02 and 0.05, five sweeps.
 MEETING_ADDED = 4.0
-AHEAD = 2  # edges of hogwild whose rows are read at once, where changes are added
 Signature = list[tuple[str, str]]
 FIRST: Signature = [("first", "Id"), ("last", "Id")]
 STAMPED: Signature = [("taking", "ids"), ("stamps", "list"), ("counters", "list")]
@@ -107,11 +106,22 @@ def resolve(schedule: LonestarSchedule, steps: Sequence[EdgeStep], facts: GraphF
     writes = None
     if found.order == "hogwild":
         writes = found.writes or ("add" if all(map(changes, steps)) else "store")
-        few = MEETING_ADDED / AHEAD if writes == "add" else MEETING
+        few = MEETING_ADDED if writes == "add" else MEETING
         meeting = edges_of_degrees(facts.in_degrees.counts) + edges_of_degrees(facts.out_degrees.counts)
         workers = found.workers or max(1, min(int(few / meeting) if meeting else 1 << 16, 1 << 16))
+    hub = found.hub
+    if hub and schedule.hub is None and facts.in_degrees.largest < hub:
+        hub = 1  # no column is a hub: a lane group may own any
     aware = found.feature_aware is None or found.feature_aware
-    return replace(found, blocks=blocks, workers=workers, writes=writes, feature_aware=aware)
+    return replace(found, blocks=blocks, workers=workers, writes=writes, hub=hub, feature_aware=aware)
+
+
+def columns_take_over(schedule: LonestarSchedule, facts: GraphFacts) -> bool:
+    """Return whether passes over edges hand those that are left over to a pass over columns first.
+
+    Columns are not locked, so that they must have no edges of their own.
+    """
+    return bool(schedule.hand_over) and schedule.order in ("el", "hybrid") and facts.one_way
 
 
 class StepPlanner:
@@ -130,10 +140,13 @@ class StepPlanner:
         planned: dict[str, Callable[[EdgeStep], None]] = {
             "el": self._edges, "nl": self._nodes, "wavefront": self._wave, "hogwild": self._lossy,
         }  # fmt: skip
-        if order in ("hybrid", "owner"):
+        columns = columns_take_over(self.schedule, self.setting.facts)
+        if order in ("hybrid", "owner") or columns:
             self._nodes(step)
             self._remaining(step)
             self._edges(step)
+            if columns:
+                self._pending(step)
         else:
             planned.get(order, self._batches)(step)
 
@@ -206,6 +219,10 @@ class StepPlanner:
             self.draft.own(table("hubs", self.setting.facts.in_degrees.between(self.schedule.hub), source))
         self._finish(builder)
 
+    def _pending(self, step: EdgeStep) -> None:
+        signature = [("first", "EdgeId"), ("last", "EdgeId"), ("list_0", "offsets"), ("done", "flag")]
+        self._finish(self._builder(f"{step.name}_pending", templates.PENDING, signature))
+
     def _remaining(self, step: EdgeStep) -> None:
         signature = [
             ("first", "EdgeId"), ("last", "EdgeId"), ("first_list", "offsets"), ("done", "flags"),
@@ -248,7 +265,7 @@ class StepPlanner:
         properties = self.setting.program.properties
         listed = all(properties[name].shape == () and properties[name].dtype == "float" for name in values)
         template = templates.ADDING.format(
-            batch=self.schedule.batch, edges=self.edges, depth=AHEAD, place="i + d" if listed else "first_list[i + d]"
+            batch=self.schedule.batch, edges=self.edges, place="i" if listed else "first_list[i]"
         )  # fmt: skip
         signature: Signature = [*FIRST, ("taking", "ids"), ("counters", "list"), *ENDS_LISTED]
         signature += [] if listed else [("first_list", "offsets")]

@@ -120,11 +120,12 @@ OWNED_COLUMNS = """
         unlock(group, locks, v);
     }}
 """
-# One pass over columns; a lane group keeps a column's values in registers while it runs the column's edges.
+# One pass over columns; a lane group keeps a column's values in registers while it runs the column's edges. Adjacent
+# columns, which have sources in common in road networks, are in different blocks.
 NODE_LOCKED = """
     @kernel
     const bool stamping = taking[0] != 0;
-    if (!group.idle()) for (Id n = first + group_of_grid(group); n < last; n += groups_of_grid()) {{
+    if (!group.idle()) for (Id n = first + group_across_blocks(group); n < last; n += groups_of_grid()) {{
         const Id v = {column};
         const EdgeId end = in_offsets[v + 1];
         Number missing = 0;
@@ -157,6 +158,11 @@ NODE_LOCKED = """
         @finish
         if (group.leads() && missing) atomicAdd(size_of(sizes, 0), missing);
     }}
+"""
+# Edges `first` to `last - 1` of list_0 wait for a pass over columns.
+PENDING = """
+    @kernel
+    for (EdgeId i = first + blockIdx.x * BLOCK + threadIdx.x; i < last; i += gridDim.x * BLOCK) done[list_0[i]] = false;
 """
 # The edges that passes over columns have left, in the order of the first list.
 REMAINING = """
@@ -212,36 +218,28 @@ LOSSY = """
         }}
     }}
 """
-# The same without lost updates: changes are added to rows atomically. Rows of `depth` edges are read at once. Ends of
-# edges are in the order of the list, and so are their values if a kernel has listed these.
+# The same without lost updates: changes are added to rows atomically. Ends of edges are in the order of the list, and
+# their values too, if a kernel has listed these. A lane group's share is divided into equal batches of at most `batch`
+# edges. All lanes have read what the leader adds to before it does.
 ADDING = """
     @kernel
     const bool counting = taking[0] != 0;
     const Id number = group_across_blocks(group);
     if (!group.idle() && number < first) {{
-        for (EdgeId base = EdgeId(number) * {batch}; base < {edges}; base += EdgeId(first) * {batch}) {{
-            const EdgeId end = base + {batch} < {edges} ? base + {batch} : {edges};
-            for (EdgeId i = base; i < end; i += {depth}) {{
+        const EdgeId share = ({edges} - 1) / first + 1, batches = (share - 1) / {batch} + 1;
+        const EdgeId batch = (share - 1) / batches + 1;
+        for (EdgeId base = EdgeId(number) * batch; base < {edges}; base += EdgeId(first) * batch) {{
+            const EdgeId end = base + batch < {edges} ? base + batch : {edges};
+            for (EdgeId i = base; i < end; ++i) {{
+                const EdgeId e = {place};
+                const Id u = listed_sources[i], v = listed_destinations[i];
                 struct {{
                     @fields
-                }} fetched[{depth}];
-                _Pragma("unroll") for (int d = 0; d < {depth}; ++d) {{
-                    auto& got = fetched[d];
-                    if (i + d < end) {{
-                        const EdgeId e = {place};
-                        const Id u = listed_sources[i + d], v = listed_destinations[i + d];
-                        @fetch
-                    }}
-                }}
+                }} got;
+                @fetch
                 group.sync();
-                _Pragma("unroll") for (int d = 0; d < {depth}; ++d) {{
-                    const auto& got = fetched[d];
-                    if (i + d < end) {{
-                        const Id u = listed_sources[i + d], v = listed_destinations[i + d];
-                        @visit
-                        count_both(group, counting, counters, u, v);
-                    }}
-                }}
+                @visit
+                count_both(group, counting, counters, u, v);
             }}
         }}
     }}

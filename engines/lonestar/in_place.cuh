@@ -1,8 +1,8 @@
 // Steps that update both ends of edges in place: lane groups of the grid, locks that are tried, stamps, and barriers.
 //
 // A lock is a word: 0 if it is free. The leading lane of a lane group takes it for the lane group, and nothing waits
-// for a lock, so that no order of lane groups can deadlock. A fence behind the taking and one before the release order
-// the accesses to rows.
+// for a lock, so that no order of lane groups can deadlock. Taking a lock acquires what was released before: accesses to
+// rows come after it. A fence before the release orders them before it.
 #pragma once
 
 #include "run.cuh"
@@ -31,7 +31,27 @@ __device__ inline void wait_for_all(GlobalBarrier& barrier)
     else barrier.wait();
 }
 
-__device__ inline bool take(Id* lock) { return atomicCAS(lock, 0u, 1u) == 0u; }
+// A fence that orders accesses before and behind it, but not all fences among each other, which takes longer.
+__device__ inline void fence()
+{
+#if __CUDA_ARCH__ >= 700
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+#else
+    __threadfence();
+#endif
+}
+__device__ inline bool take(Id* lock)
+{
+#if __CUDA_ARCH__ >= 700
+    Id before;
+    asm volatile("atom.acquire.gpu.global.cas.b32 %0, [%1], 0, 1;" : "=r"(before) : "l"(lock) : "memory");
+    return before == 0u;
+#else
+    const bool taken = atomicCAS(lock, 0u, 1u) == 0u;
+    if (taken) __threadfence();
+    return taken;
+#endif
+}
 
 // Try to lock one vertex, or both of two different ones; the lanes of a lane group get the same answer.
 __device__ inline bool try_lock(const LaneGroup& group, Id* locks, Id v)
@@ -39,7 +59,6 @@ __device__ inline bool try_lock(const LaneGroup& group, Id* locks, Id v)
     int taken = 0;
     if (group.leads()) {
         taken = take(locks + v);
-        if (taken) __threadfence();
     }
     return group.from(taken, 0);
 }
@@ -52,7 +71,6 @@ __device__ inline bool try_both(const LaneGroup& group, Id* locks, Id u, Id v)
             taken = take(locks + high);
             if (!taken) atomicExch(locks + low, 0u);
         }
-        if (taken) __threadfence();
     }
     return group.from(taken, 0);
 }
@@ -60,7 +78,7 @@ __device__ inline void unlock(const LaneGroup& group, Id* locks, Id v)
 {
     group.sync();
     if (group.leads()) {
-        __threadfence();
+        fence();
         atomicExch(locks + v, 0u);
     }
 }
@@ -68,7 +86,7 @@ __device__ inline void unlock_both(const LaneGroup& group, Id* locks, Id u, Id v
 {
     group.sync();
     if (group.leads()) {
-        __threadfence();
+        fence();
         atomicExch(locks + u, 0u);
         atomicExch(locks + v, 0u);
     }
@@ -96,7 +114,7 @@ __device__ inline unsigned lock_sources(const LaneGroup& group, Id* locks, const
             if (before[d] == 0u) locked |= 1u << d;
             else if (wanted[d]) ++missing;
         }
-        if (locked) __threadfence();
+        if (locked) fence();
     }
     return group.from(locked, 0);
 }
@@ -107,7 +125,7 @@ __device__ inline void unlock_sources(const LaneGroup& group, Id* locks, bool* d
 {
     group.sync();
     if (group.leads()) {
-        __threadfence();
+        fence();
         _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
             if (locked >> d & 1u) {
                 done[base + d] = true;
@@ -131,7 +149,7 @@ __device__ inline unsigned lock_listed(const LaneGroup& group, Id* locks, const 
             if (before[d] == 0u) locked |= 1u << d;
             else if (base + d < end) later[atomicAdd(size_of(sizes, 1), Number(1))] = listed[base + d];
         }
-        if (locked) __threadfence();
+        if (locked) fence();
     }
     return group.from(locked, 0);
 }
@@ -141,7 +159,7 @@ __device__ inline void unlock_listed(const LaneGroup& group, Id* locks, const Ed
 {
     group.sync();
     if (group.leads()) {
-        __threadfence();
+        fence();
         _Pragma("unroll") for (int d = 0; d < DEPTH; ++d)
             if (locked >> d & 1u) atomicExch(locks + sources[listed[base + d]], 0u);
     }

@@ -67,7 +67,9 @@ class LonestarSchedule:
 
     ``hand_over``, of *el*, *hybrid* and *owner*: edges of a hub refuse each other its lock in every pass. Once a pass
     runs less than 1 % of its edges, a CPU gives all that are left to one thread, and a GPU gives those of each hub to
-    one lane group. After every eighth pass the list of edges is read in another order.
+    one lane group. Long before, once a pass of *el* or *hybrid* on a GPU runs less than a quarter of its edges, a pass
+    over columns as of *nl* takes those that are left, if edges lead from one side of the graph to the other. After
+    every eighth pass the list of edges is read in another order.
 
     ``shuffle``: *el*, *hybrid*, *owner*, *levels* and *hogwild* take the edges in a random order, drawn with ``seed``,
     not in that of the CSR. None: they do, as in the paper, except for a program that fixes the order.
@@ -91,7 +93,9 @@ class LonestarSchedule:
         within="[1, inf)",
     )
     hub: int | None = option(
-        None, "degree from which owner takes a column (null: by the number of edges)", within="[1, inf)"
+        None,
+        "degree from which owner takes a column (null: by the number of edges; on a GPU 1 if no column has so many)",
+        within="[1, inf)",
     )
     hand_over: bool | None = option(
         None, "el, hybrid, owner: give the edges of a hub to one thread or lane group once passes run few (null: true)"
@@ -127,7 +131,7 @@ class LonestarSchedule:
         None, "set by tune: measured seconds of a superstep with its share of the preparation, by order"
     )
     trial_s: float | None = option(None, "set by tune: seconds of the trial, with the preparation of all orders")
-    batch: int = option(256, "consecutive edges that a thread of hogwild takes", within="[1, inf)")
+    batch: int = option(256, "consecutive edges that a thread of hogwild takes, at most", within="[1, inf)")
 
     def __post_init__(self) -> None:
         for name in ("estimates", "basis"):

@@ -27,8 +27,8 @@ CALLS = {
     "last_block(words)": "faf",
     "try_lock(group, words, 0)": "af",  # rows are read after the lock is taken
     "try_lock(group, words, 1)": "a",
-    "try_both(group, words, 0, 2)": "aaf",
-    "try_both(group, words, 0, 1)": "aaa",  # the second one is held, and the first is released
+    "try_both(group, words, 0, 2)": "afaf",
+    "try_both(group, words, 0, 1)": "afaa",  # the second one is held, and the first is released
     "unlock(group, words, 1)": "fa",  # and written before it is released
     "unlock_both(group, words, 1, 3)": "faa",
     "lock_sources<2>(group, words, done, sources, 0, 2, missing)": "aaf",

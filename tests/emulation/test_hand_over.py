@@ -7,7 +7,10 @@ import pytest
 
 from engines.lonestar import cuda_templates, hand_over
 from engines.lonestar.cuda_executor import LonestarExecutor
+from engines.lonestar.cuda_plan import plan
+from engines.lonestar.schedule import LonestarSchedule
 from harness.contract import EngineFailure
+from harness.graph import Graph
 from harness.language import trace
 from tests.engines.test_lonestar import replayed, sides
 from tests.engines.test_lonestar_on_cuda import ALGORITHM, cuda_engine
@@ -85,6 +88,55 @@ def test_edges_that_are_handed_over_run_once_each(options, features, emulated, e
     engine.close()
     if options["order"] == "el":  # others leave hardly any edges to passes over lists
         assert early
+
+
+@pytest.fixture
+def columns(monkeypatch):
+    """Give the edges that a pass leaves to columns; return the list of the numbers of these edges."""
+    monkeypatch.setattr(hand_over, "COLUMN_LEAST", 2)
+    monkeypatch.setattr(hand_over, "COLUMN_SHARE", 1)
+    counts, run = [], LonestarExecutor._columns_take
+
+    def noted(self, kernels, number, left, ran):
+        counts.append(left)
+        run(self, kernels, number, left, ran)
+
+    monkeypatch.setattr(LonestarExecutor, "_columns_take", noted)
+    return counts
+
+
+@pytest.mark.parametrize("options", [{"order": "el"}, pytest.param({"order": "hybrid"}, marks=pytest.mark.full)])
+@pytest.mark.parametrize("features", [16, pytest.param(33, marks=pytest.mark.full)])
+def test_columns_run_the_edges_that_passes_leave_once_each(options, features, emulated, columns):
+    engine, *rest = prepared(emulated, features, **options, barrier="launch")
+    found = replayed(engine, *rest, supersteps=2)
+    assert found.ok, found.detail
+    assert not engine.executor.arrays["locks"].get().any()
+    assert columns or options["order"] == "hybrid"
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("done[list_0[i]] = false;", "if (i) done[list_0[i]] = false;"), ("i < last;", "i + 1 < last;")],
+)
+def test_an_edge_that_columns_do_not_take_is_missed(right, wrong, emulated, columns, monkeypatch):
+    monkeypatch.setattr(cuda_templates, "PENDING", cuda_templates.PENDING.replace(right, wrong))
+    engine, *rest = prepared(emulated, 16, order="el", barrier="launch")
+    with pytest.raises(EngineFailure, match="stamps"):
+        replayed(engine, *rest, supersteps=1)
+    assert columns
+
+
+def test_columns_take_over_only_where_they_are_no_rows():
+    oriented, either = hubs(), Graph.from_edges([0, 1, 2], [1, 2, 0], name="cycle")
+    for graph, order, expected in (
+        (oriented, "el", True), (oriented, "hybrid", True), (oriented, "owner", False), (either, "el", False),
+    ):  # fmt: skip
+        planned = plan(trace(ALGORITHM), LonestarSchedule(order=order), graph.facts, 3)
+        assert ("step_pending" in planned.source) is expected
+    alone = plan(trace(ALGORITHM), LonestarSchedule(order="el", hand_over=False), hubs().facts, 3)
+    assert "step_pending" not in alone.source
 
 
 def test_more_hubs_than_units_share_them(emulated, early, monkeypatch):

@@ -11,7 +11,7 @@ import functools
 import numpy as np
 import pytest
 
-from engines.lonestar import cuda_plan, cuda_templates
+from engines.lonestar import cuda_templates
 from engines.lonestar.schedule import BATCHED, LOCKED
 from harness.algorithms.sgd_mf import SGDMatrixFactorisation
 from harness.contract import EngineFailure
@@ -147,9 +147,8 @@ def test_hogwild_of_one_worker_is_serial_and_others_lose_updates(emulated):
     ],
 )  # fmt: skip
 def test_hogwild_that_adds_changes_is_serial_with_one_worker_and_loses_none_with_many(
-    features, options, parameters, emulated, monkeypatch
+    features, options, parameters, emulated
 ):
-    monkeypatch.setattr(cuda_plan, "AHEAD", 1)  # with more, an edge reads rows before the edge in front of it has run
     algorithm = SGDMatrixFactorisation(alpha=0.05, epochs=3, conflicts="lossy", **parameters)
     graph = algorithm.prepare_graph(given())
     engine = cuda_engine(
@@ -157,7 +156,6 @@ def test_hogwild_that_adds_changes_is_serial_with_one_worker_and_loses_none_with
     )
     assert engine.taken.writes == "add"
     one_worker(engine, algorithm, graph, features)
-    monkeypatch.setattr(cuda_plan, "AHEAD", 2)
     engine = cuda_engine(trace(algorithm), graph, features, emulated, order="hogwild", workers=64, batch=3, **options)
     engine.reset(algorithm.inputs(graph, features))
     assert engine.ordered_superstep()["step"] == 0.0
@@ -166,8 +164,8 @@ def test_hogwild_that_adds_changes_is_serial_with_one_worker_and_loses_none_with
 @pytest.mark.parametrize("defect", ["edge of a batch left out", pytest.param("edge run twice", marks=pytest.mark.full)])
 def test_counts_of_hogwild_find_wrong_kernels(defect, monkeypatch, emulated):
     right, wrong = {
-        "edge of a batch left out": ("i < end; i += {depth}", "i + 1 < end; i += {depth}"),
-        "edge run twice": ("+ {batch} < {edges} ? base + {batch} :", "+ {batch} < {edges} ? base + {batch} + 1 :"),
+        "edge of a batch left out": ("i < end; ++i", "i + 1 < end; ++i"),
+        "edge run twice": ("< {edges} ? base + batch :", "< {edges} ? base + batch + 1 :"),
     }[defect]
     assert cuda_templates.ADDING.count(right) == 1
     monkeypatch.setattr(cuda_templates, "ADDING", cuda_templates.ADDING.replace(right, wrong))

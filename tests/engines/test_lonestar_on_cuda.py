@@ -130,7 +130,7 @@ def test_workers_of_hogwild_are_as_few_as_meet_rarely():
 
     assert workers(few, writes="store") == 1
     assert workers(many, writes="store") > 50
-    assert workers(many, writes="add") == workers(many) == pytest.approx(100 * workers(many, writes="store"), rel=0.02)
+    assert workers(many, writes="add") == workers(many) == pytest.approx(200 * workers(many, writes="store"), rel=0.02)
     assert workers(few) > 1
     assert workers(few, workers=7) == 7
 
