@@ -30,7 +30,7 @@ SHORT = (
 LONG = (
     *((order, 3, OPTIONS.get(order, {}), {}) for order in (*BATCHED, *LOCKED)),
     *((order, k, OPTIONS.get(order, {}), {}) for order in ("el", "owner", "grid") for k in (1, 33, 128)),
-    *((order, 16, {"feature_aware": False}, {}) for order in ("el", "nl", "blkdiag")),
+    *((order, 16, {"feature_aware": False}, {}) for order in ("el", "nl", "blkdiag")), ("owner", 16, {}, {}),
     ("agm_e", 3, {"barrier": "launch"}, {}), ("agm_e", 3, {"barrier": "grid"}, {}),
     ("el", 3, {"barrier": "launch"}, {}), ("el", 3, {"shuffle": False}, {}), ("el", 3, {}, {"sides": "double"}),
     *((order, 5, OPTIONS.get(order, {}), {"bias": "both", "rates": "adagrad"}) for order in (*LOCKED, "blkdiag")),

@@ -10,6 +10,7 @@ from engines.lonestar.schedule import LonestarSchedule
 from harness.contract import EngineFailure
 from harness.facts import GraphFacts
 
+COLUMNS = ("nodes", "remaining", "edges", "owned_columns", "owned", "pending")
 THREADS, LANE_GROUPS, RESIDENT = 64, 4, 5  # of a block; of a warp; blocks
 OF_BLOCK = THREADS // 32 * LANE_GROUPS
 
@@ -219,16 +220,22 @@ def test_batches_of_many_units_have_launches_of_their_own(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("order", "hand_over", "kernels"),
+    ("schedule", "one_way", "kernels"),
     [
-        ("el", False, ("edges",)),
-        ("hybrid", True, ("nodes", "remaining", "edges", "owned_columns", "owned")),
-        ("owner", False, ("nodes", "remaining", "edges")),
-        ("agm_e", False, ("all",)),
+        ({"order": "el", "hand_over": False}, True, ("edges",)),
+        ({"order": "el", "hand_over": True}, False, ("edges", "owned_columns", "owned")),
+        ({"order": "el", "hand_over": True}, True, COLUMNS),
+        ({"order": "hybrid", "hand_over": True}, True, COLUMNS),
+        ({"order": "owner", "hand_over": True}, True, COLUMNS[:-1]),
+        ({"order": "owner", "hand_over": False}, True, ("nodes", "remaining", "edges")),
+        ({"order": "agm_e"}, True, ("all",)),
+        ({"order": "hogwild", "writes": "add"}, True, ("all", "listing")),
+        ({"order": "hogwild", "writes": "store"}, True, ("all",)),
     ],
 )
-def test_kernels_of_an_order(order, hand_over, kernels):
-    assert kernels_of(LonestarSchedule(order=order, hand_over=hand_over)) == kernels
+def test_kernels_of_an_order(schedule, one_way, kernels):
+    """They are those of the plan, in its order."""
+    assert kernels_of(LonestarSchedule(**schedule), GraphFacts(90, 500, 40, one_way=one_way)) == kernels
 
 
 def test_blocks_that_wait_for_each_other_begin_with_a_barrier_of_no_arrivals():

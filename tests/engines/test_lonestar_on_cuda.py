@@ -12,7 +12,7 @@ from engines.lonestar import hand_over
 from engines.lonestar.cuda_engine import LonestarCudaEngine
 from engines.lonestar.cuda_executor import LonestarExecutor, launches_of
 from engines.lonestar.cuda_plan import plan
-from engines.lonestar.schedule import BATCHED, LOCKED, LonestarSchedule
+from engines.lonestar.schedule import BATCHED, LEAST_HUB, LOCKED, LonestarSchedule
 from harness.algorithms.sgd_mf import SGDMatrixFactorisation
 from harness.contract import Device, EngineFailure, No, Phases
 from harness.device.compilation import compiled
@@ -171,6 +171,16 @@ def test_changes_are_added_if_new_values_are_old_ones_and_a_change():
         assert answer(step_of(new), "store").schedule.writes == "store"
     for new in stored:
         assert "needs new values that are the old ones plus a change" in answer(step_of(new), "add").reason
+
+
+def test_lane_groups_own_all_columns_if_none_is_a_hub():
+    def hub(facts, **options):
+        return plan(trace(ALGORITHM), LonestarSchedule(order="owner", **options), facts, 3).schedule.hub
+
+    few, many = ratings().facts, large().facts
+    assert (few.in_degrees.largest < LEAST_HUB, hub(few)) == (True, 1)
+    assert many.in_degrees.largest >= hub(many) >= LEAST_HUB
+    assert hub(few, hub=200) == 200
 
 
 # on a device ----------------------------------------------------------------------------------------------------------
