@@ -67,7 +67,7 @@ class LonestarSchedule:
 
     ``hand_over``, of *el*, *hybrid* and *owner*: edges of a hub refuse each other its lock in every pass. Once a pass
     runs less than 1 % of its edges, a CPU gives all that are left to one thread, and a GPU gives those of each hub to
-    one lane group. Long before, once a pass of *el* or *hybrid* on a GPU runs less than a quarter of its edges, a pass
+    one lane group. Long before, once a pass of *el* or *hybrid* on a GPU runs less than half of its edges, a pass
     over columns as of *nl* takes those that are left, if edges lead from one side of the graph to the other. After
     every eighth pass the list of edges is read in another order.
 

@@ -11,8 +11,9 @@ import functools
 import numpy as np
 import pytest
 
-from engines.lonestar import cuda_templates
-from engines.lonestar.schedule import BATCHED, LOCKED
+from engines.lonestar import cuda_plan, cuda_templates, hand_over
+from engines.lonestar.cuda_plan import plan
+from engines.lonestar.schedule import BATCHED, LOCKED, LonestarSchedule
 from harness.algorithms.sgd_mf import SGDMatrixFactorisation
 from harness.contract import EngineFailure
 from harness.graph.generators import random_ratings
@@ -49,6 +50,17 @@ def given():
 def test_float64_in_the_engines_own_order_gives_its_values(order, features, options, parameters, emulated):
     algorithm = SGDMatrixFactorisation(alpha=0.1, epochs=3, **parameters)
     check_replay(algorithm, given(), features, emulated, order=order, **options)
+
+
+@pytest.mark.parametrize("order", ["nl", pytest.param("el", marks=pytest.mark.full)])
+def test_long_columns_read_more_rows_at_once(order, emulated, monkeypatch):
+    monkeypatch.setattr(cuda_plan, "LONG", 1)
+    monkeypatch.setattr(hand_over, "COLUMN_LEAST", 2)
+    monkeypatch.setattr(hand_over, "COLUMN_SHARE", 1)
+    engine = check_replay(ALGORITHM, given(), 16, emulated, order=order, barrier="launch")
+    assert f"lock_sources<{cuda_plan.DEEP}>" in engine.planned.source
+    few = plan(trace(ALGORITHM), LonestarSchedule(order=order, feature_aware=False), given().facts, 16)
+    assert f"lock_sources<{cuda_plan.DEPTH}>" in few.source  # a thread would hold whole rows
 
 
 DEFECTS = {  # of a template: what it does wrong, and where
