@@ -43,11 +43,11 @@ from harness.api.cuda import (
 
 FOLDER = Path(__file__).parent
 BLOCK = 256  # threads
-# Edges of a column whose locks are tried, and whose rows are read, at once: DEEP in long columns, those of at least LONG
-# edges on average. More take registers. A pass over columns of a tenth of the ratings of Netflix, k = 16, took 14.2 ms
-# on an H100 with 8, and 19.3 ms with 4.
+# Edges of a column whose locks are tried, and whose rows are read, at once: DEEP if columns have at least LONG edges on
+# average. More take registers. A pass over columns of a tenth of the ratings of Netflix, k = 16, took 14.2 ms on an
+# H100 with 8, and 19.3 ms with 4.
 DEPTH, DEEP, LONG = 4, 8, 64
-ROW = 4  # features of a row that a lane holds, at most, with DEEP
+VALUES = 8  # of both ends, that a lane writes for an edge, at most, with DEEP
 MEETING = 0.02  # share of the updates of hogwild that may meet another one of the same row, and lose it
 # Updates that an update of hogwild meets on average, where changes are added. In float64, updates in batches of this
 # size that read the rows of before their batch had a training RMSE within 0.3 % of that of updates one after another,
@@ -135,9 +135,6 @@ class StepPlanner:
         self.draft, self.schedule, self.setting = draft, schedule, draft.setting
         self.edges = self.setting.facts.num_edges
         self.position = "int64" if self.setting.many_edges else "uint32"
-        columns = self.setting.facts.in_degrees.between(1)
-        short_rows = self.setting.lane_group.slots(self.setting.layout.features) <= ROW
-        self.depth = DEEP if short_rows and self.edges >= LONG * columns else DEPTH
         draft.own(work("arrivals", 64, "uint64"), work("sizes", 4, "uint64"), work("taking", 1, "uint32"))
         draft.own(work("stamps", 2, "uint32"), work("counters", 2, "uint32"))
 
@@ -200,7 +197,7 @@ class StepPlanner:
 
     def _owned(self, step: EdgeStep, lists: Signature) -> None:
         signature = [*FIRST, ("owned", "offsets"), *lists, *LOCKED, *ENDS]
-        columns = templates.OWNED_COLUMNS.format(depth=self.depth)
+        columns = templates.OWNED_COLUMNS.format(depth=DEPTH)
         builder = self._builder(f"{step.name}_owned_columns", columns, signature)
         updating_column(builder, step)
         self._finish(builder)
@@ -211,7 +208,7 @@ class StepPlanner:
 
     def _nodes(self, step: EdgeStep) -> None:
         hubs = self.schedule.order == "owner"
-        template = templates.NODE_LOCKED.format(column="hubs[n]" if hubs else "n", depth=self.depth)
+        template = templates.NODE_LOCKED.format(column="hubs[n]" if hubs else "n", depth=self._depth(step))
         signature = [
             *FIRST, *LOCKED, ("done", "flag"), ("in_offsets", "offsets"), ("in_neighbours", "ids"),
             *([("hubs", "ids")] if hubs else []),
@@ -225,6 +222,12 @@ class StepPlanner:
             source = CudaHubs(HubColumns(self.schedule.hub))
             self.draft.own(table("hubs", self.setting.facts.in_degrees.between(self.schedule.hub), source))
         self._finish(builder)
+
+    def _depth(self, step: EdgeStep) -> int:
+        """Return how many edges of a column are read at once; rows of few values leave registers for more."""
+        setting = self.setting
+        few = setting.lane_group.slots(setting.layout.features) * len(step.values) <= VALUES
+        return DEEP if few and self.edges >= LONG * setting.facts.in_degrees.between(1) else DEPTH
 
     def _pending(self, step: EdgeStep) -> None:
         signature = [("first", "EdgeId"), ("last", "EdgeId"), ("list_0", "offsets"), ("done", "flag")]

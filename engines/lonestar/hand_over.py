@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 LEAST_SHARE = 100  # a pass that runs less than one of this many of its edges
 LEAST = 1024  # edges: fewer take less time in further passes than grouped on the host
-# The same for a pass over columns, which need not be grouped. A sweep of a tenth of the ratings of Netflix, k = 16, took
-# 29.4 ms on an H100 with a share of 2, and 35.5 ms with 4.
+# The same for a pass over columns, which need not be grouped. A sweep of a tenth of the ratings of Netflix, k = 16,
+# took 29.4 ms on an H100 with a share of 2, and 35.5 ms with 4.
 COLUMN_SHARE, COLUMN_LEAST = 2, 1 << 16
 TURN = 8  # passes, after which lists are read in another order
 MOST_UNITS = 1 << 16
