@@ -84,6 +84,8 @@ def resolve(
     given = any(step.order == "given" for step in steps)
     serial = any(step.conflicts == "serial" for step in steps)
     reason = schedule.refusal(given=given, serial=serial)
+    if schedule.writes == "add":
+        reason = reason or "writes=add is built on GPUs, and threads of a CPU store rows; leave it unset"
     if reason:
         return No(reason)
     resolved = schedule.resolved(given=given, edges=graph.num_edges)

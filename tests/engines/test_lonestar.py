@@ -356,6 +356,19 @@ def test_lossy_schedules_refuse_serial_programs():
     assert "accepts no lost updates" in answer.reason
 
 
+def test_threads_store_rows():
+    program, facts = trace(SGDMatrixFactorisation(conflicts="lossy")), ratings()
+    for options, reason in (
+        ({"order": "hogwild", "writes": "add"}, "writes=add is built on GPUs"),
+        ({"order": "el", "writes": "store"}, "writes has no meaning for order=el"),
+    ):
+        answer = LonestarCpuEngine(LonestarSchedule(**options)).supports(program, facts, 3, Device())
+        assert isinstance(answer, No)
+        assert reason in answer.reason
+    stored = LonestarCpuEngine(LonestarSchedule(order="hogwild", writes="store"))
+    assert not isinstance(stored.supports(program, facts, 3, Device()), No)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_hogwild_runs_every_edge_and_tells_the_share_of_lost_updates(threads):
     algorithm, graph = SGDMatrixFactorisation(alpha=0.1, epochs=3, conflicts="lossy"), ratings()
