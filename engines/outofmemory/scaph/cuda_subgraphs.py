@@ -213,6 +213,9 @@ class SubgraphCall:
         self.edge_bytes = sum(streamer.rows[name] for name in self.names)
         self.offsets, _ = streamer.edges_of(call)
         self.parts = windows(self.offsets, *call.bounds, streamer.plan.windows.edges)
+        self._edges = [(int(self.offsets[first]), int(self.offsets[last])) for first, last in self.parts]
+        self._keys: list[Hashable] = [(tuple(self.names), *one) for one in self._edges]
+        self._stored = [streamer.stored(self.names, *one) for one in self._edges]
         self.ends = cupy.asarray(np.array([call.bounds[0], *(last for _, last in self.parts)], np.uint32))
         self.found = cupy.zeros(3 * max(1, len(self.parts)), np.int64)
         pinned = cupy.cuda.alloc_pinned_memory(self.found.nbytes)  # copies from the device to other memory take longer
@@ -271,7 +274,7 @@ class SubgraphCall:
             slot = streamer.ahead[self.key(number)] = slots.choose()
             slots.put(slot, None)
             streamer.fill(slot, self.names, *self.edges(number))
-            streamer.readings.traffic.moved["copied"] += streamer.stored(self.names, *self.edges(number))
+            streamer.readings.traffic.moved["copied"] += self._stored[number]
 
     def _note(self, note: Callable[[Array], None], counts: Sequence[Counts]) -> None:
         """Note the vertices whose edges are read."""
@@ -312,13 +315,15 @@ class SubgraphCall:
     def choose(self, number: int, counts: Counts) -> Choice:
         """Return how a subgraph is read, and count the bytes that are read in place."""
         readings, (first, last), (_, edges, sectors) = self.streamer.readings, self.parts[number], counts
-        whole, useful = int(self.offsets[last] - self.offsets[first]) * self.edge_bytes, edges * self.edge_bytes
+        begin, end = self._edges[number]
+        whole, useful = (end - begin) * self.edge_bytes, edges * self.edge_bytes
         in_place = SECTOR * sectors
         read = in_place if readings.low == "zero_copy" else useful + TABLE_BYTES * groups_of(last - first)
         with readings.times.part("values"):
             resident = readings.slots.of(self.key(number)) is not None
-            stored = self.streamer.stored(self.names, *self.edges(number))
-            choice = readings.choose((self.kernel.name, first), useful, whole, read, resident=resident, stored=stored)
+            choice = readings.choose(
+                (self.kernel.name, first), useful, whole, read, resident=resident, stored=self._stored[number]
+            )
         if choice.means == "zero_copy":
             readings.traffic.moved["zero_copy"] += in_place
         return choice
@@ -341,12 +346,11 @@ class SubgraphCall:
 
     def key(self, number: int) -> Hashable:
         """Return the key of a subgraph in a slot: its arrays and the bounds of its edges."""
-        return tuple(self.names), *self.edges(number)
+        return self._keys[number]
 
     def edges(self, number: int) -> Bounds:
         """Return the bounds of the edges of a subgraph."""
-        first, last = self.parts[number]
-        return int(self.offsets[first]), int(self.offsets[last])
+        return self._edges[number]
 
     def between(self, number: int, slot: int | None) -> Call:
         """Return the call for a subgraph in a slot; None: for one that is read in place."""
@@ -376,7 +380,7 @@ class SubgraphCall:
         if means == "copied" and held is None:
             streamer.fill(slot, self.names, *self.edges(number))
         elif means == "copied":  # counted when its copy was queued, too
-            streamer.readings.traffic.moved["copied"] -= streamer.stored(self.names, *self.edges(number))
+            streamer.readings.traffic.moved["copied"] -= self._stored[number]
         with streamer.streams.of(slot):
             if means == "extracted":
                 assert flags is not None
