@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.outofmemory.scaph.cuda_undecided import SAMPLES, SECTOR, DecidedSuperstep, Decisions, Tallies, Tally
+from engines.outofmemory.scaph.cuda_undecided import SAMPLES, SECTOR, Counted, DecidedSuperstep, Decisions, Tallies
 from engines.outofmemory.scaph.cuda_unpacking import BYTES, WORDS
 from engines.outofmemory.scaph.cuda_windows import windows_of
 from engines.outofmemory.scaph.extraction import TABLE_BYTES, groups_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from engines.outofmemory.scaph.packing import Packer
     from engines.outofmemory.scaph.reading import Choice, Readings
     from harness.api import Inputs
-    from harness.api.cuda import Bounds, Call, Replay, Starts
+    from harness.api.cuda import Bounds, Call, Replay
 
 Array = NDArray[Any]
 Counts: TypeAlias = tuple[int, int, int]  # active vertices, their edges, and the sectors that hold these edges
@@ -95,9 +95,9 @@ class SubgraphStreamer(Streamer):
     def replay(self, calls: Sequence[Call]) -> Replay:
         """Return the calls of a superstep, which decides how subgraphs are read unless that is omitted."""
         prepared, tallies = self.prepared(calls), self.tallies
-        in_place: list[Starts] = []
-        for one in prepared if tallies else ():
-            in_place.extend([one.tally(tallies), one.call] if tallies and isinstance(one, SubgraphCall) else [one])
+        in_place = (
+            [one.counted(tallies) if isinstance(one, SubgraphCall) else one for one in prepared] if tallies else []
+        )
         return DecidedSuperstep(self.omits_decision, Streamed(self, prepared), in_place)
 
     def omits_decision(self) -> bool:
@@ -307,10 +307,10 @@ class SubgraphCall:
         )  # fmt: skip
         return (own * at_once,), arguments
 
-    def tally(self, tallies: Tallies) -> Tally:
-        """Return the call that counts what the call over all subgraphs reads in place."""
+    def counted(self, tallies: Tallies) -> Counted:
+        """Return the call over all subgraphs, which reads in place, with the one that counts what it reads."""
         grid, arguments = self._counting()
-        return tallies.call(self.kernel, grid, self.call.threads, arguments)
+        return tallies.counted(tallies.call(self.kernel, grid, self.call.threads, arguments), self.call)
 
     def choose(self, number: int, counts: Counts) -> Choice:
         """Return how a subgraph is read, and count the bytes that are read in place."""

@@ -83,6 +83,7 @@ class Tallies:
         self.sums, self.ticket = cupy.zeros((len(kernels), 3), np.int64), cupy.zeros(1, np.uint32)
         self.edge_bytes = [sum(row for name, row in rows.items() if name in kernel.arguments) for kernel in kernels]
         self.used = False
+        self.beside = cupy.cuda.Stream(non_blocking=True)
 
     def call(self, kernel: CudaKernel, grid: tuple[int], threads: int, arguments: Sequence[Any]) -> Tally:
         """Return the call that counts for a kernel.
@@ -91,6 +92,10 @@ class Tallies:
         """
         function, sums = self.functions[name_of_tally(kernel)], self.sums[self.places[kernel.name]]
         return Tally(function, grid, threads, (*arguments, sums, self.ticket))
+
+    def counted(self, tally: Tally, call: Starts) -> Counted:
+        """Return a call with the one that counts what it reads."""
+        return Counted(tally, call, self.beside)
 
     def add_to(self, traffic: Traffic) -> None:
         """Add the sums to what a run has read, after waiting for the current stream, and set them to 0 there."""
@@ -118,11 +123,37 @@ class Tally:
         self.function(self.grid, (self.threads,), self.arguments)
 
 
+class Counted:
+    """A call over all subgraphs, with the one that counts what it reads on a stream ``beside`` the current one.
+
+    Both only read what they have in common.
+    """
+
+    def __init__(self, tally: Tally, call: Starts, beside: Any) -> None:
+        import cupy
+
+        self.tally, self.call, self.beside = tally, call, beside
+        self._begun, self._ended = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
+
+    def start(self) -> None:
+        """Queue both after the work queued so far; the current stream waits for both."""
+        import cupy
+
+        current = cupy.cuda.get_current_stream()
+        self._begun.record(current)
+        self.beside.wait_event(self._begun)
+        with self.beside:
+            self.tally.start()
+            self._ended.record(self.beside)
+        self.call.start()
+        current.wait_event(self._ended)
+
+
 class DecidedSuperstep:
     """The calls of a superstep, which decides how subgraphs are read unless that is omitted.
 
     ``omits``: begins a superstep, and returns whether the decision is omitted. ``by_subgraphs``: the calls that decide.
-    ``in_place``: the same without decisions, each of those over edges after its :class:`Tally`.
+    ``in_place``: the same without decisions, and those over edges :class:`Counted`.
     """
 
     def __init__(self, omits: Callable[[], bool], by_subgraphs: Replay, in_place: Sequence[Starts]) -> None:
