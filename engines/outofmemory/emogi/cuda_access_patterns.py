@@ -39,12 +39,11 @@ VERTICES_AHEAD = """
     for (int pass = 0; pass < 2; ++pass) {{
         const bool whole = pass == 0;  // a warp reads a row
         if (!whole) __syncthreads();
-        const size_t each = whole ? Access::VERTICES : 1;
-        const size_t begin = whole ? {begin} + thread_of_grid() / Access::LANES_OF_ROW * each : 0;
-        const size_t end = whole ? {end} : size_t(long_count < LONG_ROWS ? long_count : LONG_ROWS);
-        const size_t next = whole ? threads_of_grid() / Access::LANES_OF_ROW * each : 1;
-        for (size_t first_row = begin; first_row < end; first_row += next) {{
-            for (size_t i = first_row; i < first_row + each && i < end; ++i) {{
+        const Id begin = whole ? {begin} + Id(thread_of_grid() / Access::LANES_OF_ROW) * Access::VERTICES : 0;
+        const Id end = whole ? {end} : long_count < LONG_ROWS ? long_count : LONG_ROWS;
+        const Id next = whole ? Id(threads_of_grid() / Access::LANES_OF_ROW) * Access::VERTICES : 1;
+        for (Id first_row = begin; first_row < end; first_row += next) {{
+            for (Id i = first_row; i < first_row + (whole ? Access::VERTICES : 1) && i < end; ++i) {{
                 const Id u = whole ? {vertex} : long_rows[i];
                 if (whole && !({active})) continue;
                 const EdgeId start = out_offsets[u], stop = out_offsets[u + 1];
@@ -169,7 +168,7 @@ def visit_template(access: str, active: str, *, listing: bool, counted: bool) ->
     counter = "if (Access::leads()) visited += stop - start;\n            " if counted else ""
     if not reads_ahead(access):
         return _over_vertices(access, active, READ.format(counter=counter), listing=listing)
-    begin, end, vertex = _range(listing)
+    begin, end, vertex = ("Id(0)", "listed[0]", "frontier[i]") if listing else ("first", "last", "i")
     return VERTICES_AHEAD.format(
         access=TYPES[access], begin=begin, end=end, vertex=vertex, active=active,
         counter=counter.replace("\n", "\n        "),
@@ -194,12 +193,7 @@ def count_template(access: str, active: str, before: str, *, listing: bool) -> s
 
 
 def _over_vertices(access: str, active: str, row: str, *, listing: bool, counting: str = "") -> str:
-    begin, end, vertex = _range(listing)
+    begin, end, vertex = ("size_t(0)", "listed[0]", "frontier[i]") if listing else ("size_t(first)", "last", "Id(i)")
     return VERTICES.format(
         counting=counting, access=TYPES[access], begin=begin, end=end, vertex=vertex, active=active, row=row
     )
-
-
-def _range(listing: bool) -> tuple[str, str, str]:
-    """Return the bounds of the numbers of vertices, and the vertex of the number ``i``, in C++."""
-    return ("size_t(0)", "listed[0]", "frontier[i]") if listing else ("size_t(first)", "last", "Id(i)")
