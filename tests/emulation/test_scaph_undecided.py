@@ -23,7 +23,7 @@ NEVER_COPIED = Rates(1.0, 100.0)
 def test_a_decision_is_omitted_if_it_takes_longer_than_it_saves():
     """100 edges of 8 bytes in two arrays, and two sectors of 32 bytes for each of 5 rows in both: 1,440 bytes."""
     news = {"frontier": 100, "active": 5, "rebuilding": 0}
-    decisions = Decisions(Rates(copied=1440.0, other=720.0), edge_bytes=8, arrays=2)
+    decisions = Decisions(Rates(copied=1440.0, other=720.0), edge_bytes=8, arrays=2, edges=101, vertices=5)
     decisions.update(news, 1)
     assert not decisions.omitted, "its time is not known"
     decisions.seconds = 0.99
@@ -33,17 +33,17 @@ def test_a_decision_is_omitted_if_it_takes_longer_than_it_saves():
     decisions.update(news, 1)
     assert decisions.omitted
     decisions.update({**news, "rebuilding": 1}, 1)
-    assert not decisions.omitted, "all vertices are active"
+    assert not decisions.omitted, "all rows are read"
     decisions.update(news, 1)
     assert decisions.fields() == {}
     assert not decisions.omitted, "a run begins"
     decisions.add(0.5)
     decisions.add(0.7)
     assert (decisions.seconds, decisions.samples) == (0.5, 2)
-    same = Decisions(Rates(5.0, 5.0), 8, 2, seconds=1e-9)
+    same = Decisions(Rates(5.0, 5.0), 8, 2, 9, 9, seconds=1e-9)
     same.update({**news, "frontier": 10**12}, 1)
     assert same.omitted, "copies save nothing"
-    none = Decisions(Rates(0.0, 0.0), 8, 2, seconds=1e-9)
+    none = Decisions(Rates(0.0, 0.0), 8, 2, 0, 9, seconds=1e-9)
     none.update(news, 1)
     assert none.omitted, "a graph without edges"
 

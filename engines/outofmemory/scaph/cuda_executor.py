@@ -71,7 +71,10 @@ class ScaphCudaExecutor(CudaExecutor):
             rates = measured_rates(self.streamer, self.readings.low)
             self.readings.chosen_by(rates)
             if tallied(self.plan):
-                self.streamer.decisions = Decisions(rates, self.streamer.edge_bytes, len(self.streamer.rows))
+                self.streamer.decisions = Decisions(
+                    rates, self.streamer.edge_bytes, len(self.streamer.rows), self.store.graph.num_edges,
+                    self.store.graph.num_vertices,
+                )  # fmt: skip
                 self.streamer.tallies = Tallies(self.functions, self.streamer.rows, tallied(self.plan))
         return self.streamer
 

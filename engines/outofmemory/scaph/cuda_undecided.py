@@ -32,6 +32,7 @@ class Decisions:
     """Whether a decision may save more time than it takes.
 
     ``rates``: of copies and of reads in place. ``edge_bytes``: of an edge in all arrays; ``arrays``: their number.
+    ``edges``, ``vertices``: of the graph.
     ``seconds``: of a decision; None until the first one has been timed. ``samples``: those that were timed.
     ``omitted``: the next supersteps read active rows in place. It follows from the latest superstep that the host
     knows: later ones may be queued already, and their active rows may be more. ``omits``: as of any
@@ -41,6 +42,8 @@ class Decisions:
     rates: Rates
     edge_bytes: int
     arrays: int
+    edges: int
+    vertices: int
     seconds: float | None = None
     samples: int = 0
     omitted: bool = False
@@ -59,12 +62,16 @@ class Decisions:
     def update(self, news: Mapping[str, int], queued: int) -> None:
         """Compare the time that copies could save in the next superstep with that of a decision.
 
-        A row is in the sectors of its bytes, and in parts of two others at most.
+        A row is in the sectors of its bytes, and in parts of two others at most. All rows are active in a superstep
+        that rebuilds accumulators.
         """
-        read = news["frontier"] * self.edge_bytes + 2 * SECTOR * news["active"] * self.arrays
+        edges, rows = news["frontier"], news["active"]
+        if news["rebuilding"]:
+            edges, rows = self.edges, self.vertices
+        read = edges * self.edge_bytes + 2 * SECTOR * rows * self.arrays
         rates = self.rates
         saved = read * (1 / rates.other - 1 / rates.copied) if rates.other else 0.0
-        self.omitted = self.seconds is not None and not news["rebuilding"] and saved <= self.seconds
+        self.omitted = self.seconds is not None and saved <= self.seconds
 
 
 class Tallies:
