@@ -82,7 +82,8 @@ class ScaphSchedule(EdgeOptions):
     Edges are in host memory (on the CPU: in a file). The engine reads one subgraph at a time into a slot of the
     device. The row of a vertex is the list of its out-edges.
 
-    - ``window_mb``: the size of a subgraph in MB (32). ``slots``: the most subgraphs in memory.
+    - ``window_mb``: the size of a subgraph in MB (32). ``slots``: the most subgraphs in memory. On a GPU kernels of
+      several subgraphs run at once, and the link copies others ahead; packed ones are copied in half the time.
     - ``values``: which subgraphs have a high value. *measured*: those that the ``rule`` selects. *high*, *low*: all or
       none. A subgraph of high value is read whole.
     - ``low``: how other subgraphs are read. *extract*: only the rows of active vertices; for a GPU, ``extract_threads``
@@ -132,7 +133,10 @@ class ScaphSchedule(EdgeOptions):
         "index", "process subgraphs by number, by useful bytes, or those in slots first and others back and forth",
         values=ORDERS,
     )  # fmt: skip
-    slots: int = option(4, "the most subgraphs in memory", within="[2, inf)")
+    slots: int | None = option(
+        None, "the most subgraphs in memory (null: 4 on the CPU, 6 on a GPU, and 8 there with packed ids)",
+        within="[2, inf)",
+    )  # fmt: skip
     extract_threads: int | None = option(
         None, "GPU: threads of the host that pack active rows (null: all)", within="[1, inf)"
     )
@@ -159,7 +163,7 @@ class ScaphSchedule(EdgeOptions):
                 f"counters=true counts by supersteps, and rounds={self.rounds} processes subgraphs asynchronously; "
                 "give rounds=1"
             )
-        if self.rounds > 1 and self.slots < 3:
+        if self.rounds > 1 and self.slots == 2:
             raise ScheduleError(
                 f"slots={self.slots} are taken by the subgraph that is processed and the next one; with rounds="
                 f"{self.rounds} give at least 3"

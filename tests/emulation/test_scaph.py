@@ -298,7 +298,7 @@ def test_the_plan_prices_what_is_allocated(options, stagings, run_scaph, monkeyp
     of_edges = sum(buffer.nbytes for buffer in plan.buffers if buffer.of_edges)
     others = sum(buffer.nbytes for buffer in plan.buffers if not buffer.of_edges)
     assert of_edges == 2 * 4 * graph.num_edges
-    assert len(streamer.slots) == options.get("slots", 4)
+    assert len(streamer.slots) == options.get("slots", 6)
     assert len(streamer.stagings) == stagings
     packed = sum(one.device.nbytes for one in streamer.stagings)
     assert plan.bytes_needed == others + sum(slot.nbytes for slot in streamer.slots) + packed == required[-1]

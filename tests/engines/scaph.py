@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Choices = Mapping[tuple[str, int], tuple[Choice, int]]  # with the bytes of whole copies, by kernel and first vertex
 
-AHEAD = 3  # subgraphs that are copied ahead to the four slots of the default
+AHEAD = 4  # subgraphs that are copied ahead to the six slots of the default
 
 
 def choices_of(run: Callable[[], object], monkeypatch) -> Choices:

@@ -55,7 +55,7 @@ class SubgraphCalls(WindowedCalls):
         self.schedule, self.edge_bytes = schedule, edge_bytes
         self.readings = Readings(schedule)
         self._given: Mapping[str, Array] | None = None
-        self._slots = [Slot(slot_bytes, self.room) for _ in range(schedule.slots)]
+        self._slots = [Slot(slot_bytes, self.room) for _ in range(self.readings.slots.count)]
         self._held: dict[int, dict[str, Array]] = {}  # the arrays in each slot
         self._chosen: list[Reading] = []  # of the call in progress
         self.note: Callable[[Array], None] | None = None  # takes the rows that a synchronous superstep reads

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from harness.api import DeviceFacts, GraphFacts, Inputs, Program, RunStatistics
     from harness.api.cpu import CpuPlan, CpuPolicy
 
+SLOTS = 4  # subgraphs in memory
+
 
 class ScaphExecutor(CpuExecutor):
     """Run a plan whose edges are subgraphs of a file; with ``rounds`` above 1 by a queue of those in memory."""
@@ -95,7 +97,8 @@ def plan(
         return No("rule=chosen has no meaning on the CPU, where the rate of a file is not measured; give rule=paper")
     if schedule.low == "zero_copy":
         return No("low=zero_copy has no meaning on the CPU, which has no link to a device; give low=extract")
-    resolved = replace(schedule.with_place(), counters=bool(schedule.counters))
+    slots = schedule.slots or SLOTS
+    resolved = replace(schedule.with_place(), counters=bool(schedule.counters), slots=slots)
     pushed = GunrockSchedule(edges=resolved.edges, window_mb=resolved.window_mb, codes=resolved.codes)
     made = changes.plan(program, pushed, graph, features, device, runs)
     if isinstance(made, No):
@@ -106,5 +109,5 @@ def plan(
         return No(reason)
     of_slot = min(made.windows.edges, graph.num_edges) * made.windows.edge_bytes
     logged = LAST_BYTES * graph.num_vertices if schedule.counters else 0
-    windows = replace(made.windows, nbytes=schedule.slots * of_slot + logged + made.windows.room_bytes)
+    windows = replace(made.windows, nbytes=slots * of_slot + logged + made.windows.room_bytes)
     return replace(made, schedule=resolved, title="ScaphCpuEngine", windows=windows)

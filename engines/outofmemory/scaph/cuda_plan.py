@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from harness.api import GraphFacts, Program
     from harness.api.cuda import CudaKernel, CudaPlan
 
+# Subgraphs in memory. PageRank took 8 % less time with 6 slots than with 4 on an R-MAT graph, whose kernels of
+# subgraphs take longer than copies, and 5 % on a mesh. With packed ids 8 slots took 13 and 14 % less than 4 (H100).
+SLOTS, PACKED_SLOTS = 6, 8
 STAGINGS = 2  # one is packed while the other is copied
 MOST_PACKED = 1 << 32  # positions in a packed subgraph take 32 bits
 
@@ -37,10 +40,13 @@ def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features:
     reason = out_of_step(lowered, unfolded(lowered.program), schedule.rounds)
     if reason:
         return No(reason)
-    resolved = replace(schedule.with_place(), access=schedule.access or "tiled", counters=bool(schedule.counters))
+    slots = schedule.slots or (PACKED_SLOTS if schedule.codes == "packed" else SLOTS)
+    resolved = replace(
+        schedule.with_place(), access=schedule.access or "tiled", counters=bool(schedule.counters), slots=slots
+    )
     push = EmogiSchedule(access=resolved.access, frontier="flags", counters=False)
     draft = planned(lowered, push, facts, features).draft
-    draft.windows = SubgraphWindows(slots=resolved.slots)
+    draft.windows = SubgraphWindows(slots=slots)
     holds = extracts(resolved) and resolved.rounds > 1
     if holds:
         draft.own(work(LATE, facts.num_vertices, "bool", start=0))

@@ -44,6 +44,7 @@ class Readings:
 
     def __init__(self, schedule: ScaphSchedule) -> None:
         fixed = "" if schedule.values == "measured" else schedule.values
+        assert schedule.slots is not None, "options are filled in"
         self.low = MEANS[schedule.low]
         self.rates: Rates | None = None
         self._values = Values(Rule(schedule.alpha, schedule.beta, fixed))

@@ -62,7 +62,7 @@ class Streamer:
         self.filled, self.used = ([cupy.cuda.Event(disable_timing=True) for _ in range(count)] for _ in range(2))
         self.streams = SlotStreams(count)
         self.turn = self.copied = self.needed = 0
-        self.most_ahead = min(FIRST, count - 1)
+        self.most_ahead = min(FIRST * (2 if self.packed else 1), count - 1)  # packed ones take about half the time
         self.swept: dict[str, bool] = {}  # whether a kernel needed all windows when it was last called, by its name
         self.left = 0  # supersteps that the run may have after the latest one queued
         self.differs = False  # a kernel of this superstep swept and did not in the superstep before, or vice versa
