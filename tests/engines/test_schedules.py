@@ -22,7 +22,7 @@ DEFAULTS = {
     "emogi": {"rebuild": 64},
     "scaph": {
         "edges": "streamed", "values": "measured", "low": "extract", "rule": "paper", "alpha": 0.5, "beta": 0.3,
-        "rounds": 1, "order": "index", "slots": 4,
+        "rounds": 1, "order": "index",
     },
     "lonestar": {
         "order": "el", "seed": 0, "nodes": 1024, "block_rows": 2, "block_columns": 2, "batch": 256,
