@@ -6,8 +6,8 @@ road network of the size of CAL.
 
 from __future__ import annotations
 
+import argparse
 import copy
-import sys
 import time
 
 from engines.lonestar.cuda_engine import LonestarCudaEngine
@@ -40,7 +40,9 @@ def problem(name: str) -> tuple[SGDMatrixFactorisation, Graph]:
 
 def main() -> None:
     """Print a line for each graph, number of features and schedule."""
-    for name in sys.argv[1:] or CASES:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("graph", nargs="*", help=f"of {', '.join(CASES)}; default: all")
+    for name in parser.parse_args().graph or CASES:
         algorithm, graph = problem(name)
         program = trace(algorithm)
         for features, schedules in CASES[name]:

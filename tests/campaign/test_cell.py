@@ -110,7 +110,7 @@ def test_a_cell_survives_the_way_to_another_process(registry):
         ({"measure__width": 0.0}, CampaignError, "measure.width is 0.0; it must be a number above 0"),
         ({"measure__warmup_s": -0.5}, CampaignError, "measure.warmup_s is -0.5"),
         ({"measure__cap_s": math.inf}, CampaignError, "measure.cap_s is inf"),
-        ({"measure__accuracy": 1}, CampaignError, "'accuracy' of measure is 1; it must be a bool"),
+        ({"measure__accuracy": 1}, CampaignError, "'accuracy' of measure is 1; it must be true or false"),
         ({"limits__wait_s": 0}, CampaignError, "limits.wait_s is 0"),
         ({"limits__memory_gb": -1}, CampaignError, "limits.memory_gb is -1"),
         ({"device__index": -1}, CampaignError, "device.index is -1; it must be an integer of at least 0"),

@@ -208,7 +208,7 @@ def after_superstep(frontier, **fields):
 def test_a_tracked_superstep_counts_movers_and_the_edges_of_sources_that_moved():
     after, frontier, past, sparse = after_superstep((60, 61))
     assert (after["before"], after["movers"], after["found"], after["untracked"]) == (4 + 3, 0, 0, 0)
-    assert (frontier, past, sparse) == ([0, 61], [0, 20, 0, 60], [1, 0])
+    assert (frontier, past, sparse) == ([0, 61], [0, 20, 0, 60, 0], [1, 0])
     assert (after["crowded"], after["rebuilding"]) == (0, 0)  # 50 + 61 edges are fewer than 1,000
     for reductions, at_once, found in ((1, 0, 50 + 61), (1, 1, 50 + 60), (0, 0, 50), (2, 0, 50)):
         after, *_ = after_superstep((60, 61), reductions=reductions, at_once=at_once, sides=2)
@@ -222,10 +222,10 @@ def test_a_tracked_superstep_counts_movers_and_the_edges_of_sources_that_moved()
 
 def test_an_untracked_superstep_visits_all_edges_and_treats_everything_as_dirty():
     after, frontier, past, sparse = after_superstep((0, 0), untracked=5, stretch=8, entered=1000, untracked_edges=9)
-    assert (past, after["untracked"], after["rebuilding"]) == ([0, 520, 1, 0], 4, 1)
+    assert (past, after["untracked"], after["rebuilding"]) == ([0, 520, 1, 0, 0], 4, 1)
     assert (frontier, sparse) == ([0, 61], [1, 0])
     _, _, past, _ = after_superstep((0, 0), untracked=5, sides=2, superstep=1, first=1)
-    assert past == [0, 7020, 1, 0]
+    assert past == [0, 7020, 1, 0, 0]
 
 
 def test_a_resuming_turn_is_not_the_last():

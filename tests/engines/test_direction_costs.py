@@ -22,7 +22,7 @@ from harness.contract import Device, EngineFailure, No, Phases, Yes
 from harness.device.compilation import compiled
 from harness.facts import DeviceFacts, GraphFacts
 from harness.lowering.setting import LoweredProgram
-from harness.supersteps import Choice, Superstep
+from harness.supersteps import Choice
 from tests.engines.problems import problem, program
 from tests.engines.test_change_driven import GRAPHS
 
@@ -141,7 +141,7 @@ def measured(monkeypatch, tmp_path):
 )  # fmt: skip
 def test_a_superstep_of_a_gpu_notes_why_it_pushed_or_pulled(direction, sent, turn, sides, rebuild, reason):
     choice = DirectionChoice(0.3, "fitted", 1000, None)
-    found = choice.noted(Superstep(9, 1000, direction), sent, turn, sides, rebuild)
+    found = choice.noted(direction, sent, int(0.3 * 1000 / sides), turn * sides + sides - 1, sides, rebuild)
     assert (found.edges, found.reason) == (min(sent, 1000), reason)
     assert found.made(found.edges, found.reason) == Choice(min(sent, 1000), reason, 0.3, "fitted")
 

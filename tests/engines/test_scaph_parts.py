@@ -55,7 +55,7 @@ def test_values_remember_what_was_useful():
 
 def test_readings_are_chosen_and_counted_by_hand():
     """1,000 bytes are whole; 600 are useful, later 100, of which 180 are read with gaps."""
-    readings = Readings(ScaphSchedule(low="extract", alpha=0.5, beta=0.3))
+    readings = Readings(ScaphSchedule(low="extract", alpha=0.5, beta=0.3, slots=4))
     assert readings.choose("a", 600, 1000) == Choice(True, "copied")
     assert readings.choose("a", 100, 1000, 180, stored=400) == Choice(False, "extracted")
     assert readings.choose("b", 600, 1000, stored=400) == Choice(True, "copied")
@@ -71,7 +71,7 @@ def test_readings_are_chosen_and_counted_by_hand():
 
 
 def test_readings_by_time_compare_what_is_read():
-    readings = Readings(ScaphSchedule(low="extract"))
+    readings = Readings(ScaphSchedule(low="extract", slots=4))
     readings.chosen_by(Rates(100.0, 50.0))
     assert readings.choose("a", 400, 1000, 500) == Choice(True, "copied"), "500 bytes take as long as a copy"
     assert readings.choose("a", 400, 1000, 499) == Choice(False, "extracted")
@@ -80,13 +80,13 @@ def test_readings_by_time_compare_what_is_read():
 
 @pytest.mark.parametrize(("low", "means"), [("extract", "extracted"), ("stream", "copied"), ("zero_copy", "zero_copy")])
 def test_subgraphs_of_low_value_are_read_by_the_given_means(low, means):
-    readings = Readings(ScaphSchedule(low=low, values="low", order="zigzag"))
+    readings = Readings(ScaphSchedule(low=low, values="low", order="zigzag", slots=5))
     assert readings.choose("a", 999, 1000) == Choice(False, means)
     assert readings.traffic.moved["copied"] == (1000 if means == "copied" else 0)
     assert readings.choose("a", 999, 1000, resident=True) == Choice(False, "resident")
     assert readings.traffic.subgraphs == {"high": 0, "low": 1, "again": 0, "resident": 1}
     assert (Choice(False, means).whole, Choice(False, "resident").whole) == (means == "copied", True)
-    assert (readings.slots.keeps, readings.slots.count) == (True, ScaphSchedule().slots)
+    assert (readings.slots.keeps, readings.slots.count) == (True, 5)
 
 
 def test_the_queue_by_hand():
