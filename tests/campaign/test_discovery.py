@@ -24,6 +24,12 @@ from harness.plugins import UnknownName, load_plugins
 from tests.conftest import ROOT
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    """Print tables for a wide terminal: workers of pytest-xdist have 80 columns."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 @pytest.fixture(scope="module")
 def names():
     return Names(load_plugins())
