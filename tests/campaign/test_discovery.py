@@ -137,7 +137,7 @@ def test_the_configuration_shows_every_parameter(capsys):
     assert application.main(["--cfg", "job", "algorithm=sssp", "graph=grid", "engine=tigr"]) == 0
     shown = capsys.readouterr().out
     assert "algorithm:\n  name: sssp\n  sources: drawn\n  seed: 0\n  supersteps: 1000000\n" in shown
-    of_edges = "  edges: null\n  window_mb: null\n  advice: null\n  cache_mb: null\n  panel: null\n"
+    of_edges = "  edges: null\n  window_mb: null\n  advice: null\n  cache_mb: null\n  codes: null\n  panel: null\n"
     assert f"engine:\n  name: tigr\n{of_edges}  degree_bound: null\n" in shown
     assert "  length_spread: 0.5\n" in shown
     assert application.main(["--cfg", "job", "algorithm=thesis_lp", "engine=onyx_fa_ncd"]) == 0
