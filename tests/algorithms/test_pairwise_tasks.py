@@ -189,7 +189,9 @@ def test_neighbours_take_out_most_of_the_noise(coins, rule, k, before, after):
     quality = algorithm.metrics(coins, {"belief": belief})
     assert quality["noisy_agreement"] < before
     assert quality["agreement"] > after
-    clean = clean_levels(coins, k)
+    clean, noisy = clean_levels(coins, k), noisy_levels(coins, k, algorithm.noise, algorithm.seed)
+    nearest = np.abs(noisy[:, None] - np.arange(k)).argmin(axis=1)
+    assert quality["noisy_agreement"] == pytest.approx(np.mean(nearest == clean))
     assert quality["agreement"] == pytest.approx(np.mean(belief.argmax(axis=1) == clean))
 
 

@@ -109,6 +109,7 @@ def test_stores_differ_by_graph_and_device():
     stores = [DeviceStore.of(graph), DeviceStore.of(graph, device=1), DeviceStore.of(other)]
     assert len({id(store) for store in stores}) == 3
     assert DeviceStore.of(graph) is stores[0]
+    assert [store.device for store in stores] == [0, 1, 0]
 
 
 def test_memory_is_required_only_for_what_the_store_lacks(emulated, monkeypatch):

@@ -60,6 +60,12 @@ def test_short_calls_decide_nothing():
     assert found == {FAST: 1.0, SLOW: 1.2}
 
 
+def test_one_column_is_multiplied_as_a_vector_too_and_several_in_either_order():
+    kinds = {k: {(way.routine, way.order) for way in all_ways(k)} for k in (1, 2, 3)}
+    assert kinds[1] == {("SpMM", "row"), ("SpMV", "row")}
+    assert kinds[2] == kinds[3] == {("SpMM", "row"), ("SpMM", "column")}
+
+
 def test_every_way_is_timed():
     assert set(counted({way: [1.0] for way in all_ways(4)})[0]) == set(all_ways(4))
 

@@ -18,9 +18,9 @@ LOOK_EVERY = 8
 class CudaRun:
     """A run in progress on a device.
 
-    ``stream``: on which a loop queues. ``past``: int64[supersteps, 4], in which the device records supersteps.
-    ``observer``: of the plan's extension. ``done``: supersteps. ``launches``: kernels queued by the latest call
-    that runs supersteps.
+    ``stream``: on which a loop queues. ``past``: int64, which the device writes: a row for each superstep, with the
+    fields of ``struct Past``. ``observer``: of the plan's extension. ``done``: supersteps. ``launches``: kernels queued
+    by the latest call that runs supersteps.
     """
 
     launcher: Launcher
