@@ -240,6 +240,17 @@ def test_overrides_take_precedence_over_a_preset(plan):
 
 
 @pytest.mark.parametrize("name", PRESETS)
+def test_linked_options_are_keys_of_the_variant(name):
+    """An option of a variant's engine that its file lacks cannot be set, and the sweep would not begin."""
+    preset = OmegaConf.load(configuration_folder() / "experiment" / f"{name}.yaml")
+    for link in OmegaConf.select(preset, "hydra.sweeper.linked") or ():
+        path = configuration_folder() / "engine" / f"{link['when'].get('engine')}.yaml"
+        keys = OmegaConf.load(path) if path.exists() else None  # without a file, the engine's options are the keys
+        wanted = {key.removeprefix("engine.") for key in link["set"] if key.startswith("engine.")}
+        assert keys is None or wanted <= set(keys), link
+
+
+@pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_that_compares_times_has_enough_samples_for_a_verdict(name):
     preset = OmegaConf.load(configuration_folder() / "experiment" / f"{name}.yaml")
     base = OmegaConf.load(configuration_folder() / "config.yaml")
