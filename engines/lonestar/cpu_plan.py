@@ -90,7 +90,8 @@ def resolve(
         return No(reason)
     resolved = schedule.resolved(given=given, edges=graph.num_edges)
     blocks = (resolved.blocks or max(BLOCKS, 2 * device.threads)) if resolved.order in ("grid", "wavefront") else None
-    return replace(resolved, blocks=blocks)
+    writes = "store" if resolved.order == "hogwild" else None
+    return replace(resolved, blocks=blocks, writes=writes)
 
 
 def refusal(program: Program, graph: GraphFacts, features: int) -> str:

@@ -54,8 +54,11 @@ def check_statistics(found, wanted, *, exact):
     for number, (one, other) in enumerate(zip(found.supersteps, wanted.supersteps, strict=True)):
         assert not exact or one == other, number
         # Vertices and messages whose movement is about the tolerance. Of 283 in belief propagation, up to 13 moved by
-        # 95 to 105 % of it in a superstep.
-        assert abs(one.active - other.active) <= max(1, other.active // 64), number
+        # 95 to 105 % of it in a superstep: 12 % of the active ones. A vertex that is active in one run only moves its
+        # neighbours in that run only, but on average as many are gained as lost.
+        assert abs(one.active - other.active) <= max(1, other.active // 8), number
+    active, expected = (sum(one.active for one in run.supersteps) for run in (found, wanted))
+    assert abs(active - expected) <= max(1, expected // 64)
 
 
 @pytest.mark.parametrize(("name", "way", "features"), CASES)

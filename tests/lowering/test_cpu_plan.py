@@ -44,6 +44,7 @@ EVERY_EDGE_PAIRS = GraphFacts(
 
 # Options that may stay None: they have no meaning for the program or beside the other options, or their value is known
 # only once kernels are loaded or batches are formed.
+OF_ORDERS = {"writes": ("hogwild",), "hand_over": ("el", "hybrid", "owner")}  # options with a meaning there only
 LEFT_OPEN = {
     "onyx": {"hooking", "order", "delta", "solver", "solved", "tune", "tune_s", "tried"},
     "gunrock": {"order", "delta", "solved"},
@@ -60,6 +61,8 @@ def unresolved(engine, plan, device):
     edges = getattr(schedule, "edges", "resident")
     found -= {"share_by"} if getattr(schedule, "direction", "") != "adaptive" else set()
     found -= {"codes", "window_mb"} if edges != "streamed" else set()
+    if engine == "lonestar":
+        found -= {name for name, orders in OF_ORDERS.items() if schedule.order not in orders}
     found -= {"advice"} if edges != "managed" else set()
     found -= {"cache_mb", "kept_share", "panel"}  # None: no cache, all pages stay, and all features at once
     if device == "cpu":

@@ -3,6 +3,9 @@
 Programs name their properties differently and often need the same kernel, such as the one that collects changes. The
 names of functions, arguments and variables have no effect on the machine code. A third of the kernels of the test
 programs differ from another kernel only in names.
+
+A new name does not end in a digit. Numba appends the offset of an instruction to the name of the variable that it
+loads: with Python 3.12, loads of ``name_1`` at offset 1908 and of ``name_11`` at offset 908 became one variable.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ class _Renaming(ast.NodeTransformer):
         self.names: dict[str, str] = {}
 
     def renamed(self, name: str) -> str:
-        return self.names.setdefault(name, f"name_{len(self.names)}") if name in self.bound else name
+        return self.names.setdefault(name, f"name_{len(self.names)}_") if name in self.bound else name
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.name = self.renamed(node.name)
