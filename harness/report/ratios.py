@@ -20,6 +20,7 @@ from harness.report.step_measures import measure_steps
 
 YES, NO, CANNOT_TELL, NOT_MEASURED = "yes", "no", "cannot tell", "not measured"
 _HEADINGS = ("claim", "bound", "measured", "cells", "holds")
+_LISTED = 3  # cells with a common reason that are named one by one
 _STYLES = {YES: "green", NO: "red"}
 
 
@@ -43,6 +44,14 @@ class Found:
 
 
 @dataclass(frozen=True)
+class Lacking:
+    """A cell without a ratio, and the reason."""
+
+    cell: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Measured:
     """The ratios of a claim in the records, and why cells have none.
 
@@ -52,8 +61,8 @@ class Measured:
 
     claim: Claim
     found: tuple[Found, ...]
-    failed: tuple[str, ...]
-    left_out: tuple[str, ...]
+    failed: tuple[Lacking, ...]
+    left_out: tuple[Lacking, ...]
 
     @property
     def mean(self) -> Found:
@@ -83,7 +92,7 @@ class Measured:
         if self.claim.missing:
             return self.claim.missing
         if not self.found:
-            return "; ".join(dict.fromkeys([*self.failed, *self.left_out])) or "no cell of these columns"
+            return "; ".join(reasons([*self.failed, *self.left_out])) or "no cell of these columns"
         if self.claim.mean:
             return _interval(self.claim, self.mean)
         worst = (min if self.claim.least else max)(self.found, key=lambda one: one.value)
@@ -125,23 +134,34 @@ def ratios_legend(layout: Layout, records: Sequence[Record]) -> list[str]:
         "bound, or those in a mean, of all that ran",
         "yes and no: the interval of the ratio is on one side of the bound; ratios of counts have no interval",
     ]
-    failed = list(dict.fromkeys(cell for one in every if one.found for cell in one.failed))
-    left_out = list(dict.fromkeys(cell for one in every if one.found for cell in one.left_out))
-    notes += [f"failed: {cell}" for cell in failed] + [f"left out: {cell}" for cell in left_out]
+    notes += [f"failed: {text}" for text in reasons([cell for one in every if one.found for cell in one.failed])]
+    notes += [f"left out: {text}" for text in reasons([cell for one in every if one.found for cell in one.left_out])]
     return notes
+
+
+def reasons(lacking: Sequence[Lacking]) -> list[str]:
+    """Return each reason with its cells; of many cells, their number and the first."""
+    cells: dict[str, list[str]] = {}
+    for one in dict.fromkeys(lacking):
+        cells.setdefault(one.reason, []).append(one.cell)
+    return [
+        f"{reason} (in {len(found)} cells; the first: {found[0]})" if len(found) > _LISTED else f"{cell}: {reason}"
+        for reason, found in cells.items()
+        for cell in (found[:1] if len(found) > _LISTED else found)
+    ]
 
 
 def _measured(claim: Claim, rows: Sequence[Row]) -> Measured:
     found: list[Found] = []
-    failed: list[str] = []
-    left_out: list[str] = []
+    failed: list[Lacking] = []
+    left_out: list[Lacking] = []
     for row in (row for row in rows if not claim.missing and _concerns(claim, row)):
         obstacles = dict(_obstacles(claim, row))
         if claim.device and _device(row) != claim.device:
-            left_out.append(f"{_cell(row)}: it needs device={claim.device}")
+            left_out.append(Lacking(_cell(row), f"it needs device={claim.device}"))
             continue
         if obstacles:
-            (failed if True in obstacles else left_out).append(obstacles[True in obstacles])
+            (failed if True in obstacles else left_out).append(Lacking(_cell(row), obstacles[True in obstacles]))
             continue
         one = _found(claim, row)
         if isinstance(one, Found):
@@ -171,7 +191,7 @@ def _obstacles(claim: Claim, row: Row) -> Iterator[tuple[bool, str]]:
         refused = outcome in (None, Outcome.UNSUPPORTED)
         if outcome == Outcome.OK or (refused and name != claim.of and usable):
             continue
-        yield not refused, f"{_cell(row)}: {name}: {outcome or 'not run'}"
+        yield not refused, f"{name}: {outcome or 'not run'}"
 
 
 def _device(row: Row) -> str:
@@ -189,7 +209,7 @@ def _cell(row: Row) -> str:
     )
 
 
-def _found(claim: Claim, row: Row) -> Found | str:
+def _found(claim: Claim, row: Row) -> Found | Lacking:
     """Return the ratio of a row whose runs are all ok, or why there is none."""
     own, cell = row.cells[claim.of], _cell(row)
     others = [record for name in claim.over if _outcome(row, name) == Outcome.OK for record in [row.cells[name]]]
@@ -197,14 +217,14 @@ def _found(claim: Claim, row: Row) -> Found | str:
         best = min(others, key=lambda record: record["solve"]["median"] if record["solve"] else math.inf)
         compared = ratio(own, best, to_accuracy=False)
         if compared is None:
-            return f"{cell}: {obstacle(own, best) or 'no time'}"
+            return Lacking(cell, obstacle(own, best) or "no time")
         return Found(cell, compared.value, compared.low, compared.high, compared.conclusive)
     if claim.what in (*OF_LINK, *OF_STEPS):
         computed = (measure if claim.what in OF_LINK else measure_steps)(claim, own, others)
-        return f"{cell}: {computed}" if isinstance(computed, str) else Found(cell, *computed)
+        return Lacking(cell, computed) if isinstance(computed, str) else Found(cell, *computed)
     numbers = [_number(claim.what, record) for record in (own, *others)]
     if any(not number for number in numbers):
-        return f"{cell}: {claim.what} not counted"
+        return Lacking(cell, f"{claim.what} not counted")
     first, *rest = (float(number or 0) for number in numbers)
     value = first / min(rest) if rest else first
     return Found(cell, value, value, value)

@@ -11,7 +11,7 @@ from harness.records.outcome import Outcome
 from harness.report.comparison import group_of
 from harness.report.console import plain_table
 from harness.report.series import engine_label
-from harness.report.units import count
+from harness.report.units import count, percent
 
 SIZES = ("32", "64", "96", "128")  # bytes of a request over the host link
 HEADINGS = (
@@ -59,7 +59,7 @@ def _row(record: Record) -> tuple[str, ...]:
 
 def _parts(seconds: Mapping[str, float], total: float) -> str:
     """Return the shares of the median time of a run."""
-    found = [f"{100 * value / total:.2g} % {name}" for name, value in sorted(seconds.items())] if total else []
+    found = [f"{percent(value / total)} {name}" for name, value in sorted(seconds.items())] if total else []
     return ", ".join(found) or NONE
 
 

@@ -11,7 +11,7 @@ from harness.report.console import as_text
 from harness.report.layout import Layout, LayoutError
 from harness.report.layout_figure import write_layout_figure
 from harness.report.layout_tables import notes_of, table_of
-from harness.report.ratios import measured
+from harness.report.ratios import Lacking, measured, reasons
 from tests.records.samples import record
 
 COLUMNS = {
@@ -241,7 +241,8 @@ def test_the_ratio_that_is_worst_for_the_claim_is_shown(bound, text):
 )
 def test_runs_that_cannot_be_compared_say_why(changes, reason):
     [found] = measured(layout(FASTER), [cell("fast", 1.0), {**cell("slow", 4.0), **changes}])
-    assert (found.verdict, found.text, found.failed) == ("not measured", f"flood, ring: {reason}", (found.text,))
+    assert (found.verdict, found.text) == ("not measured", f"flood, ring: {reason}")
+    assert found.failed == (Lacking("flood, ring", reason),)
 
 
 @pytest.mark.parametrize(
@@ -278,3 +279,11 @@ def test_a_share_of_the_cells_is_decided_by_those_that_are_certain(share, holds)
 def test_claims_are_a_list(ratios):
     with pytest.raises(LayoutError, match=r"layout\.ratios lists no claim; give"):
         Layout.from_plain({"title": "T", "kind": "ratios", "columns": COLUMNS, "ratios": ratios})
+
+
+def test_a_reason_of_many_cells_is_given_once():
+    few, many = ([Lacking(f"bfs, {graph}", why) for graph in "abcde"[:number]] for why, number in (("x", 3), ("y", 4)))
+    assert reasons([]) == []
+    assert reasons([*few, many[0], *many]) == [
+        "bfs, a: x", "bfs, b: x", "bfs, c: x", "y (in 4 cells; the first: bfs, a)",
+    ]  # fmt: skip
