@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.pagerank import PageRank
 from harness.campaign.cell import Measure
 from harness.campaign.measurement import Timing
-from harness.campaign.plausibility import too_fast
+from harness.campaign.plausibility import Witness, too_fast
 from harness.campaign.problem import inputs_of
 from harness.campaign.variation import _rotated, varied_inputs, varied_run
 from harness.contract import Device, Phases, RunStatistics, Superstep
@@ -194,6 +195,48 @@ def test_every_repetition_is_checked(record_of, clock, monkeypatch, validate, ti
     assert record["outcome"] == "wrong"
     if timed < 6:  # the last answer is compared first
         assert record["reason"].startswith(f"timed run {timed}:")
+
+
+class OneArray:
+    """Gives its answers in one array, which the next run overwrites."""
+
+    stepwise = True
+
+    def __init__(self):
+        self.array = np.zeros((4, 2), np.float32)
+
+    def solve(self, value):
+        """Run, and return the statistics of as many supersteps as the value."""
+        self.array[:] = value
+        return RunStatistics(value > 2, [Superstep(1, 1, "pull")] * value)
+
+    def values(self, name):
+        return self.array
+
+    def rows(self, name, index):
+        return self.array[: len(index)]
+
+
+@pytest.mark.parametrize("sample", [None, SimpleNamespace(results=lambda name: np.arange(3))], ids=["whole", "sample"])
+@pytest.mark.parametrize(
+    ("answers", "kept"),
+    [
+        ([1, 1, 1], []), ([2, 1, 1], [(1, 2), (2, 1), (3, 1)]), ([1, 2, 1], [(1, 1), (2, 2)]),
+        ([1, 1, 3], [(1, 1), (3, 3)]), ([1, 2, 3, 1], [(1, 1), (2, 2), (3, 3)]),
+        ([1, 2, 3, 4], [(1, 1), (2, 2), (3, 3)]),
+    ],
+)  # fmt: skip
+def test_answers_that_differ_are_kept_as_they_were(answers, kept, sample):
+    """Later runs, which overwrite the array of the engine, change no answer that is kept for validation."""
+    engine = OneArray()
+    witness = Witness(engine, ["x", "y"], sample)
+    for value in answers:
+        witness.look(engine.solve(value))
+    engine.solve(9)
+    assert [one.number for one in witness.differing] == [number for number, _ in kept]
+    for one, (_, value) in zip(witness.differing, kept, strict=True):
+        assert (set(one.values), one.settled, one.supersteps) == ({"x", "y"}, value > 2, value)
+        assert all((array == value).all() and len(array) == (3 if sample else 4) for array in one.values.values())
 
 
 def test_an_honest_engine_is_plausible_and_its_samples_are_those_of_the_work(record_of, clock):  # noqa: F811

@@ -9,13 +9,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness.campaign import application
+from harness.campaign import application, inputs_cache
 from harness.campaign.child_report import ChildReport
 from harness.campaign.problem import limits_of, set_problem
 from harness.contract import AlgorithmSpec, Device, GraphSpec, Phases
 from harness.language import MOST_FEATURES, Algorithm, Inputs, InvalidInput, K, LanguageError
 
 VERTICES = 12
+MADE = []  # the scales of inputs that were made
 
 
 class Sound(Algorithm):
@@ -43,6 +44,22 @@ class Sound(Algorithm):
 
     def inputs(self, graph, features):
         return Inputs({"seed": np.ones((graph.num_vertices, features), np.float32)})
+
+
+class Scaled(Sound):
+    """Sums over in-edges, from a start that the parameter gives."""
+
+    scale: float = 1.0
+
+    def inputs(self, graph, features):
+        MADE.append(self.scale)
+        seed = self.scale * np.arange(graph.num_vertices * features, dtype=np.float32)
+        return Inputs({"seed": seed.reshape(graph.num_vertices, features)})
+
+
+class Reversed(Scaled):
+    def inputs(self, graph, features):
+        return Inputs({"seed": super().inputs(graph, features).properties["seed"][::-1].copy()})
 
 
 class Transposed(Sound):
@@ -100,16 +117,16 @@ class Suggests(Sound):
         return MOST_FEATURES + 1
 
 
-def posed(algorithm, features=3, max_supersteps=None):
+def posed(algorithm, features=3, max_supersteps=None, *, columns=4, make_again=False, **parameters):
     """Return the problem of an algorithm of this file on a small grid."""
     spec = AlgorithmSpec("mine", "", f"{__name__}:{algorithm.__name__}")
     graph = GraphSpec("grid", "", "harness.graph.catalogue:grid", {"rows": 3, "columns": 4, "removed": 0.0})
     registry = SimpleNamespace(graph=lambda name: graph, algorithm=lambda name: spec)
     cell = SimpleNamespace(
-        graph="grid", graph_parameters={}, algorithm="mine", parameters={}, features=features,
-        max_supersteps=max_supersteps, engine="", schedule={}, device=Device("cpu"), sources="",
+        graph="grid", graph_parameters={"columns": columns}, algorithm=algorithm.__name__, parameters=parameters,
+        features=features, max_supersteps=max_supersteps, engine="", schedule={}, device=Device("cpu"), sources="",
     )  # fmt: skip
-    return set_problem(cell, registry, ChildReport(io.BytesIO()), Phases())
+    return set_problem(cell, registry, ChildReport(io.BytesIO()), Phases(), make_again=make_again)
 
 
 @pytest.mark.parametrize(
@@ -277,6 +294,26 @@ def test_the_key_of_a_problem_is_that_of_its_answer():
     assert posed(OfEveryPlace, features=3).key == first.key
     others = [posed(OfEveryPlace, features=2), posed(OfEveryPlace, features=3, max_supersteps=1), posed(Sound)]
     assert len({first.key, *(one.key for one in others)}) == 4
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "changes"),
+    [
+        (Scaled, {"features": 1}), (Scaled, {"features": 6}), (Scaled, {"features": 6, "columns": 2}),
+        (Scaled, {"columns": 5}), (Scaled, {"scale": 2.0}), (Reversed, {}),
+    ],
+)  # fmt: skip
+def test_inputs_are_shared_by_the_cells_of_one_problem_only(algorithm, changes, tmp_path, monkeypatch):
+    """Inputs that are stored are those that the algorithm makes for this graph, these features and parameters."""
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
+    monkeypatch.setattr(inputs_cache, "LEAST_S", 0.0)
+    MADE.clear()
+    first, again = posed(Scaled), posed(Scaled, max_supersteps=1)
+    np.testing.assert_array_equal(first.inputs.properties["seed"], again.inputs.properties["seed"])
+    assert len(MADE) == 1, "they are stored"
+    stored, made = (posed(algorithm, **changes, make_again=again) for again in (False, True))
+    np.testing.assert_array_equal(stored.inputs.properties["seed"], made.inputs.properties["seed"], strict=True)
+    assert stored.key == made.key != first.key
 
 
 def test_an_algorithm_without_a_natural_number_of_features_has_one_unless_told_otherwise():

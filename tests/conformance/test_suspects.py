@@ -6,11 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from harness.conformance.__main__ import main
+from harness.conformance.suite import test_answers as suite
+from harness.contract import No, Yes
 from tests.conftest import ROOT
 
 FAKES = Path(__file__).parent / "fakes"
@@ -84,6 +87,44 @@ def test_a_broken_engine_is_caught(installed, capsys, name):
     assert f"::{check}" in output
     assert words in output
     assert " error" not in output.splitlines()[-1], "it failed before the check was reached"
+
+
+def answering(answers):
+    """Return an engine under test whose ``supports`` gives these answers in turn."""
+    following = iter(answers)
+    engine = SimpleNamespace(supports=lambda *_: next(following))
+    return SimpleNamespace(new=lambda: engine, says=lambda *_: next(following), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("answers", "right"),
+    [
+        ((Yes(8), Yes(8)), True), ((Yes(8, 2), Yes(8, 2)), True),
+        ((No("it has no loops"), No("it has no loops")), True),
+        ((Yes(8), Yes(16)), False), ((Yes(16), Yes(8)), False), ((Yes(8, 2), Yes(8, 3)), False),
+        ((No("it has no loops"), No("it has two loops")), False), ((Yes(8), No("it has no loops")), False),
+        ((No("it has no loops"), Yes(8)), False), ((Yes(0), Yes(0)), False), ((Yes(8.0), Yes(8.0)), False),
+        ((No("no loops"), No("no loops")), False), ((True, True), False),
+    ],
+)  # fmt: skip
+def test_supports_answers_alike_every_time(answers, right):
+    """A second answer may differ from the first neither in bytes nor in its reason."""
+    subject = answering(answers)
+    if right:
+        suite.test_supports_is_consistent(subject, "averaging", 3)
+        return
+    with pytest.raises(AssertionError):
+        suite.test_supports_is_consistent(subject, "averaging", 3)
+
+
+@pytest.mark.parametrize(("many", "right"), [(64, True), (16, True), (15, False)])
+def test_bytes_that_shrink_with_the_number_of_features_are_caught(many, right):
+    subject = answering([Yes(16), Yes(many)] * len(suite.PROGRAMS))
+    if right:
+        suite.test_memory_grows_with_features(subject)
+        return
+    with pytest.raises(AssertionError):
+        suite.test_memory_grows_with_features(subject)
 
 
 def test_a_leak_shows_in_a_process_that_has_memory_left_over(installed, capsys):

@@ -80,6 +80,26 @@ def needs_edges(engine, algorithm):
     return bool(reason)
 
 
+EXACT = ("bfs", "components", "kcore", "sssp")
+
+
+@pytest.mark.short_run(rows=100)  # all
+@pytest.mark.parametrize("graph_name", ["ratings", "hub", "one vertex"])
+@pytest.mark.parametrize(("engine", "algorithm", "way"), [case for case in ways() if case[1] in EXACT])
+def test_exact_answers_do_not_depend_on_the_form_of_the_graph(engine, algorithm, way, graph_name):
+    """A bipartite graph, a tree of one hub and a graph without edges also end at the answer of the definition."""
+    if graph_name == "one vertex" and needs_edges(engine, algorithm):
+        return
+    graph, inputs = problem(algorithm, graph_name, FEATURES)
+    made = prepared(engine, {"way": way}, program(algorithm), graph, FEATURES)
+    made.reset(inputs)
+    assert made.run(1).settled
+    expected = truth(algorithm, graph_name, FEATURES)
+    found = compare(program(algorithm), outputs_of(made, program(algorithm)), expected.values, expected.allowances)
+    assert found.ok, found.detail
+    made.close()
+
+
 FOR_SOME_GRAPHS = [("scikit_network", "pagerank", "piteration"), ("krylov", "multimodal", "cg")]
 
 
