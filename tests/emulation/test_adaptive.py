@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from engines.onyx.cuda_engine import OnyxCudaEngine
 from harness.contract import No
+from harness.graph import Graph
 from harness.graph.generators import rmat
-from harness.language import trace
+from harness.language import Inputs, trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.emulation.device import POLICY, THREADS
@@ -110,6 +112,44 @@ def test_supersteps_pull_from_the_share_of_the_edges_that_is_given(share, adapti
         assert (step.direction, step.edges) == (("pull", graph.num_edges) if pulls else ("push", moved))
         assert (step.choice.reason, step.choice.edges) == ("many" if pulls else "few", moved)
     assert engine.planned.schedule.dense_share == share
+
+
+def ladder(rungs=40):
+    """Return a long bipartite graph, in which few vertices move at a time, with every edge in both directions."""
+    rng = np.random.default_rng(3)
+    left, right = np.repeat(np.arange(rungs), 4), rng.integers(0, 4, 4 * rungs) + np.repeat(np.arange(rungs), 4)
+    weights = rng.uniform(1.0, 9.0, len(left)).astype(np.float32)
+    return Graph.from_edges(
+        left, rungs + np.minimum(right, rungs - 1), num_vertices=2 * rungs, name="ladder", duplicates="keep",
+        symmetrize=True, bipartite=(rungs, rungs), weights=weights,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("share", [0.0, 0.03, 0.06, 1.0])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_supersteps_of_a_side_pull_from_the_share_of_its_edges(share, persistent, adaptive):
+    """The edges of sources that moved are compared with those of a side, of which a bipartite graph has two."""
+    program, graph = program_named("sides_settle"), ladder()
+    first = np.where(np.arange(graph.num_vertices) == 0, 0.0, np.inf).astype(np.float32)[:, None]
+    inputs = Inputs({"weight": graph.weights, "first": first}, program.parameters)
+    options = {"balance": "warp", "bottom_up": False, "persistent": persistent}
+    engine, run = adaptive(program, graph, 1, share=share, **options), ReferenceRun(program, graph, 1)
+    for one in (engine, run):
+        one.reset(inputs)
+    sent, (output,), supersteps = [], program.outputs, 30
+    for _ in range(supersteps):
+        before = run.values(output)[:, 0].copy()
+        run.run(1)
+        sent.append(int(graph.out_degrees[run.values(output)[:, 0] != before].sum()))
+    steps = engine.run(supersteps).supersteps
+    limit = max(1, int(share * graph.num_edges / 2))
+    assert share in (0.0, 1.0) or any(limit <= moved < 2 * limit for moved in sent[1:-1])
+    for moved, step in zip(sent[1:], steps[2:], strict=False):
+        assert step.direction == ("pull" if moved >= limit else "push")
+        assert step.choice.reason == ("many" if moved >= limit else "few")
+        assert (step.choice.edges, step.choice.share) == (moved, share)
+        assert step.edges == (graph.num_edges // 2 if moved >= limit else moved)
+    engine.close()
 
 
 def test_programs_that_cannot_switch_are_refused(adaptive, emulated, monkeypatch):
