@@ -7,10 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from harness.graph.generators import rmat
-from harness.language import trace
+from harness.graph.generators import grid, rmat
+from harness.language import Inputs, K, maximum, minimum, trace
 from harness.language.reference import ReferenceRun
 from tests.engines.cuda_schedules import SCHEDULES
+from tests.engines.programs import traced
 from tests.engines.test_cuda import algorithms, prepared
 
 FEATURES = 5
@@ -60,4 +61,71 @@ def test_counts_are_those_of_the_vertices_that_moved_whatever_is_fused(name, fus
     np.testing.assert_array_equal(engine.values(output), run.values(output))
     assert found[1:] == wanted[: len(found) - 1]
     assert {way for _, way, _ in found} == {"push", "pull"}
+    engine.close()
+
+
+def two_searches(p, self):
+    """Find the shortest paths and those of the fewest edges; each moves vertices that the other does not."""
+    p.edge("weight")
+    p.vertex("near", K)
+    p.vertex("early", K)
+    p.vertex("distance", K, start="near")
+    p.vertex("level", K, start="early")
+    p.over_edges(into="nearest", reduce="min")(lambda src, edge: src.distance + edge.weight)
+    p.over_vertices(lambda v: {"distance": minimum(v.distance, v.nearest)})
+    p.over_edges(into="earliest", reduce="min")(lambda src: src.level + 1.0)
+    p.over_vertices(lambda v: {"level": minimum(v.level, v.earliest)})
+    p.until_settled(at_most=200)
+    p.output("distance", bound=1e-5)
+    p.output("level", bound=0.0)
+
+
+def in_the_other_order(p, self):
+    """Find the widest paths, by maxima, before those of the fewest edges, with both steps at the end."""
+    p.edge("weight")
+    p.vertex("early", K)
+    p.vertex("wide", K)
+    p.vertex("level", K, start="early")
+    p.vertex("width", K, start="wide")
+    p.over_edges(into="earliest", reduce="min")(lambda src: src.level + 1.0)
+    p.over_edges(into="widest", reduce="max")(lambda src, edge: minimum(src.width, edge.weight))
+    p.over_vertices(lambda v: {"width": maximum(v.width, v.widest)})
+    p.over_vertices(lambda v: {"level": minimum(v.level, v.earliest)})
+    p.until_settled(at_most=200)
+    p.output("level", bound=0.0)
+    p.output("width", bound=0.0)
+
+
+TOGETHER = ("tigr", "tigr-short", "gunrock", "emogi", "simdx-lists", "changes-push", "changes-push-edges", "changes-pull")
+
+
+@pytest.mark.short_run(rows=8, always="two_searches-tigr-")
+@pytest.mark.parametrize("features", [1, 3])
+@pytest.mark.parametrize("schedule", TOGETHER)
+@pytest.mark.parametrize("build", [two_searches, in_the_other_order])
+def test_searches_of_one_superstep_move_vertices_of_their_own(build, schedule, features, emulated):
+    """What only one of the searches moves is sent along as well, in every superstep."""
+    program, graph = traced(build, build.__name__), grid(rows=9, columns=9)
+    weights = np.random.default_rng(7).uniform(1.0, 20.0, graph.num_edges).astype(np.float32)
+    vertex, column = np.ogrid[: graph.num_vertices, :features]
+    given = {
+        "weight": weights, "early": np.where(vertex == 7 * column, 0.0, np.inf),
+        "near": np.where(vertex == 70 - column, 0.0, np.inf), "wide": np.where(vertex == 70 - column, 99.0, 0.0),
+    }  # fmt: skip
+    inputs = Inputs({name: given[name].astype(np.float32) for name in given if name in program.properties}, {})
+    engine, run = prepared(schedule, program, graph, features, emulated), ReferenceRun(program, graph, features)
+    for one in (engine, run):
+        one.reset(inputs)
+    alone = set()
+    for superstep in range(200):
+        before = [np.array(run.values(name)) for name in program.outputs]
+        settled = run.run(1).settled, engine.run(1).settled
+        for name in program.outputs:
+            np.testing.assert_allclose(engine.values(name), run.values(name), 1e-5, err_msg=f"{name} after {superstep}")
+        moved = [run.values(name) != old for name, old in zip(program.outputs, before, strict=True)]
+        alone |= {name for name, one in zip(program.outputs, moved, strict=True) if (one > moved[0] & moved[1]).any()}
+        if any(settled):
+            break
+    assert settled == (True, True)
+    assert alone == {*program.outputs}
     engine.close()
