@@ -195,3 +195,25 @@ def test_inputs_may_be_on_the_device(emulated_near_far, monkeypatch):
     engine.run(1)
     assert np.array_equal(engine.values("x"), by_supersteps(program, graph, 2, Inputs(properties)))
     engine.close()
+
+
+@pytest.mark.parametrize("launching", ["one launch", "steps"])
+def test_inputs_of_edges_are_those_of_the_last_reset(launching, emulated_near_far):
+    """Arrays of edges beside the lengths, and other lengths than those of the graph, may change between runs."""
+    engine = {"one launch": OnyxEngine(OnyxSchedule(order="near_far")), "steps": STEPS}[launching]
+    graph, program, rng = scattered(1), traced(longer, "longer"), np.random.default_rng(8)
+    weight, toll, other = (rng.uniform(0, high, graph.num_edges).astype(np.float32) for high in (9, 30, 80))
+    own = starts(graph, 2, "min")
+    engine.prepare(program, graph, 2, emulated_near_far, Phases())
+    answers = []
+    for arrays in (
+        {"toll": toll}, {"toll": other}, {"toll": toll}, {"toll": toll, "weight": weight}, {"toll": weight},
+        {"toll": weight, "weight": toll}, {"toll": toll, "weight": weight},
+    ):  # fmt: skip
+        inputs = Inputs({"own": own, **arrays})
+        engine.reset(inputs)
+        assert engine.run(1).settled
+        answers.append(engine.values("x"))
+        np.testing.assert_array_equal(answers[-1], by_supersteps(program, graph, 2, inputs))
+    assert len({answer.tobytes() for answer in answers}) == 5, "each array counts"
+    engine.close()
