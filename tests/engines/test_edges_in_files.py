@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -21,7 +22,7 @@ from harness.language import trace
 from harness.language.validation import compare
 from harness.lowering.cpu import edge_places
 from harness.lowering.cpu.edge_places import EdgeFile
-from harness.lowering.cpu.windowed_calls import Slot
+from harness.lowering.cpu.windowed_calls import Slot, WindowedCalls
 from tests.engines.measured_streaming import FEATURES, SUPERSTEPS
 from tests.engines.problems import ALGORITHMS, STRATEGIES, new_engine, prepared, problem, program, reference
 from tests.engines.programs import inputs_for, program_named, traced, two_sides
@@ -280,3 +281,26 @@ def test_the_file_behind_an_array_is_found_through_views():
     places = np.arange(0, values.size, 3)
     np.testing.assert_array_equal(taken_from(values, places), np.asarray(values)[places])
     np.testing.assert_array_equal(graph.csr.neighbours, regular(600, 8).csr.neighbours)
+
+
+def test_reads_of_a_run_that_failed_are_not_those_of_the_next_one(monkeypatch):
+    engine, options = STRATEGIES["pull"]
+    graph, inputs = problem("pagerank", "rmat", FEATURES)
+    running = prepared(engine, {**options, **PLACES[1]}, program("pagerank"), graph, FEATURES)
+    found, called, calls_of_run = [], WindowedCalls.__call__, itertools.count(1)
+
+    def failing(calls, *arguments, **overrides):
+        called(calls, *arguments, **overrides)
+        if next(calls_of_run) % 8 == 0:
+            raise EngineFailure("the disk failed")
+
+    for fails in (False, True, False, True, False):
+        running.reset(inputs)
+        if not fails:
+            found.append(running.run(SUPERSTEPS).transfers)
+            continue
+        with monkeypatch.context() as patch, pytest.raises(EngineFailure, match="the disk failed"):
+            patch.setattr(WindowedCalls, "__call__", failing)
+            running.run(SUPERSTEPS)
+    assert found[0].visited > 0
+    assert found == [found[0]] * 3
