@@ -96,7 +96,8 @@ def in_the_other_order(p, self):
     p.output("width", bound=0.0)
 
 
-TOGETHER = ("tigr", "tigr-short", "gunrock", "emogi", "simdx-lists", "changes-push", "changes-push-edges", "changes-pull")
+PUSHED = ("tigr", "tigr-short", "gunrock", "emogi", "simdx-lists", "changes-push", "changes-push-edges")
+TOGETHER = (*PUSHED, "changes-pull")
 
 
 @pytest.mark.short_run(rows=8, always="two_searches-tigr-")

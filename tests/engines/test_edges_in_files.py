@@ -284,9 +284,9 @@ def test_the_file_behind_an_array_is_found_through_views():
 
 
 def test_reads_of_a_run_that_failed_are_not_those_of_the_next_one(monkeypatch):
-    engine, options = STRATEGIES["pull"]
-    graph, inputs = problem("pagerank", "rmat", FEATURES)
-    running = prepared(engine, {**options, **PLACES[1]}, program("pagerank"), graph, FEATURES)
+    graph, inputs = problem("sssp", "chain", FEATURES)
+    options = {"edges": "streamed", "window_mb": 5 * 8e-6, "direction": "pull"}
+    running = prepared("onyx", options, program("sssp"), graph, FEATURES)
     found, called, calls_of_run = [], WindowedCalls.__call__, itertools.count(1)
 
     def failing(calls, *arguments, **overrides):
