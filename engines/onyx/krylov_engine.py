@@ -214,7 +214,7 @@ class KrylovCpuEngine(CpuEngine):
 
     def resolved_options(self) -> Mapping[str, Any]:
         """Return the options, the solver that ran, and what its first run after :meth:`prepare` did."""
-        options = {**super().resolved_options(), "dense_share": None}
+        options = {name: value for name, value in super().resolved_options().items() if name != "dense_share"}
         if self._first is None:
             return {**options, "solver": self.schedule.solver}
         done = self._first

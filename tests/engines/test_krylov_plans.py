@@ -13,9 +13,10 @@ from engines.onyx.krylov_solvers import MOST_ITERATIONS
 from engines.onyx.krylov_symmetry import bytes_needed, weights
 from engines.onyx.schedule import OnyxSchedule
 from harness.algorithms.manifold_ranking import ManifoldRanking
+from harness.campaign.guarded_engine import GuardedEngine
 from harness.contract import Device, EngineFailure, No, Phases, ScheduleError, Unsupported
 from harness.graph.generators import rmat
-from harness.language import Inputs, K, trace
+from harness.language import Inputs, K, maximum, trace
 from harness.language.affine import symmetry
 from harness.language.converged import fixed_point
 from harness.language.criterion import Criterion
@@ -116,6 +117,42 @@ def test_the_answer_is_at_rest_by_the_criterion_of_the_program(solver):
     state = {"mmode": engine.values("mmode")}
     assert residual(program("multimodal"), graph, FEATURES, loose, state).ok
     assert not residual(program("multimodal"), graph, FEATURES, inputs, state).ok
+
+
+def test_a_tolerance_of_a_few_roundings_is_met():
+    """An absolute tolerance of 1e-6 with values near 1, as in the tutorial: a hundredth of it is below float32."""
+
+    def build(p, self):
+        p.edge("weight")
+        p.vertex("source", K)
+        p.vertex("heat", K, start="source")
+
+        @p.over_edges(into="flow", reduce="sum")
+        def flow(src, edge):
+            return edge.weight * src.heat
+
+        @p.over_edges(into="capacity", reduce="sum")
+        def capacity(edge):
+            return edge.weight
+
+        @p.over_vertices
+        def mix(v):
+            return {"heat": 0.2 * v.source + 0.8 * v.flow / maximum(v.capacity, 1e-30)}
+
+        p.until_settled(self.tolerance, at_most=100)
+        p.output("heat", bound=1e-4)
+
+    heat, graph = traced(build, "heat", tolerance_value=1e-6), small("rmat")
+    source = np.random.default_rng(0).random((graph.num_vertices, FEATURES), np.float32)
+    inputs = Inputs({"source": source}, {"tolerance": 1e-6})
+    engine = GuardedEngine(prepared("onyx", {"solver": "auto"}, heat, graph, FEATURES))
+    engine.reset(inputs)
+    assert engine.run(100).settled
+    assert engine.resolved_options()["solver"] == "bicgstab"
+    expected = fixed_point(heat, graph, FEATURES, inputs, 100)
+    found = compare(heat, outputs_of(engine, heat), expected.values, expected.allowances)
+    assert found.ok, found.detail
+    engine.close()
 
 
 @pytest.mark.full

@@ -19,9 +19,10 @@ from harness.lowering.cpu.memory import Memory
 from harness.lowering.cpu.module_source import compiled
 from harness.lowering.layout import Layout
 
-SOURCE = """
+ROUNDING = 2.0**-22  # of a value: two units in its last place, by which rounding may move it at a fixed point
+SOURCE = f"""
 @njit(nogil=True, error_model="numpy")
-def _movement_part(t, worker, bounds, before, now, stride, width, tolerance, relative, found):
+def _movement_part(t, worker, bounds, before, now, stride, width, tolerance, relative, share, found):
     first, second = np.zeros(width, np.float32), np.zeros(width, np.float32)
     found[t, :] = 0.0
     for begin in range(bounds[t], bounds[t + 1], 256):  # float32 within 256 vertices, which a compiler takes in vectors
@@ -36,7 +37,8 @@ def _movement_part(t, worker, bounds, before, now, stride, width, tolerance, rel
             else:
                 for f in range(width):
                     distance = float32(0.0) if new[f] == old[f] else abs(new[f] - old[f])
-                    margin = tolerance * abs(new[f]) if relative else tolerance
+                    whole = tolerance * abs(new[f]) if relative else tolerance
+                    margin = min(whole, max(share * whole, float32({ROUNDING}) * abs(new[f])))
                     first[f] += float32(0.0) if distance <= margin else float32(1.0)
         for f in range(width):
             found[t, f] += first[f]
@@ -44,12 +46,14 @@ def _movement_part(t, worker, bounds, before, now, stride, width, tolerance, rel
 
 
 @njit(
-    int64(int64, int64, int64[::1], float32[::1], float32[::1], int64, int64, float32, boolean, float64[:, ::1]),
+    int64(
+        int64, int64, int64[::1], float32[::1], float32[::1], int64, int64, float32, boolean, float32, float64[:, ::1]
+    ),
     nogil=True, cache=True, no_cfunc_wrapper=True, error_model="numpy",
 )
-def run_movement(parts, threads, bounds, before, now, stride, width, tolerance, relative, found):
+def run_movement(parts, threads, bounds, before, now, stride, width, tolerance, relative, share, found):
     return launch(
-        _movement_part, parts, threads, (bounds, before, now, stride, width, tolerance, relative, found)
+        _movement_part, parts, threads, (bounds, before, now, stride, width, tolerance, relative, share, found)
     )
 """
 MOVEMENT = Kernel("movement", SOURCE, (), 0)
@@ -59,7 +63,8 @@ SUMS = -1.0  # replaces a tolerance: distances and magnitudes are summed
 class Movement:
     """Movement of a run, from a superstep that begins a measurement to the one that ends it.
 
-    ``share``: of the program's tolerance, that the movement must be within.
+    ``share``: of the program's tolerance, that the movement must be within. In the maximum norm, a movement within the
+    tolerance and within ``ROUNDING`` of the entry meets any share: rounding alone moves entries by that much.
     """
 
     def __init__(
@@ -95,11 +100,12 @@ class Movement:
         found = np.empty((self.threads, 2 * width))
         arrays, sums = self.memory.arrays, criterion.norm == "sum"
         parameters = arrays["parameters"]
-        tolerance = np.float32(self.share * parameters[list(self.program.parameters).index(criterion.tolerance)])
+        tolerance = np.float32(parameters[list(self.program.parameters).index(criterion.tolerance)])
         self.run(
             self.threads, self.threads, self.bounds, arrays[f"before_{name}"], arrays[f"vertex_{name}"],
-            layout.stride(shape), width, SUMS if sums else tolerance, criterion.relative, found,
+            layout.stride(shape), width, SUMS if sums else tolerance, criterion.relative, np.float32(self.share),
+            found,
         )  # fmt: skip
         moved: NDArray[Any] = found[:, :width].sum(axis=0)
-        limit = float(tolerance) * found[:, width:].sum(axis=0) if sums else 0.0
+        limit = self.share * float(tolerance) * found[:, width:].sum(axis=0) if sums else 0.0
         return bool((moved <= limit).all())
