@@ -8,15 +8,17 @@ be deleted at any time.
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import cache
+from harness import cache, digests
 from harness.atomic_write import write_whole
 from harness.device.errors import CompilationFailed
 
+logger = logging.getLogger(__name__)
 MADE_OF = "made of"
 # Division is accurate to 2 ulp (--prec-div=false): correctly rounded division takes several times the instructions.
 OPTIONS = ("-std=c++17", "-default-device", "--prec-div=false", "--ptxas-options=-v")
@@ -59,16 +61,19 @@ def cache_folder() -> Path:
 def compiled(source: str, headers: Mapping[str, str], architecture: str) -> Compiled:
     """Compile ``source`` for ``architecture`` ("sm_90"), or read the result of an earlier compilation from disk.
 
-    ``headers``: the text of every file that ``source`` can include, by name. Raises CompilationFailed, and CacheError
-    if the result cannot be written.
+    ``headers``: the text of every file that ``source`` can include, by name. A damaged result, as after a power
+    failure, is compiled again: it differs from the digest beside it. Raises CompilationFailed, and CacheError if the
+    result cannot be written.
     """
     from cupy.cuda import nvrtc
 
     digest = hashlib.sha256(repr((nvrtc.getVersion(), OPTIONS, architecture, source, sorted(headers.items()))).encode())
     path = cache_folder() / f"{digest.hexdigest()[:32]}_{architecture}.cubin"
-    log = path.with_suffix(".log")
+    log, record = path.with_suffix(".log"), path.with_suffix(".digest")
     if path.exists() and log.exists():
-        return Compiled(path.read_bytes(), log.read_text(encoding="utf-8"))
+        if digests.matches(record, (path, log)) is not False:
+            return Compiled(path.read_bytes(), log.read_text(encoding="utf-8"))
+        logger.warning("%s: this machine code is damaged; compiling it again", path)
     try:
         result = _compile(source, headers, architecture)
     except CompilationFailed as error:
@@ -79,6 +84,7 @@ def compiled(source: str, headers: Mapping[str, str], architecture: str) -> Comp
     with cache.filling_cache():
         write_whole(log, result.log)
         write_whole(path, result.code)
+        digests.record_digest(record, (path, log))
     return result
 
 

@@ -108,6 +108,23 @@ def test_headers_are_part_of_the_cache_key(tmp_path, monkeypatch):
     assert again == two
 
 
+@pytest.mark.parametrize("suffix", [".cubin", ".log", ".digest"])
+def test_damaged_machine_code_is_compiled_again(suffix, tmp_path, monkeypatch):
+    from harness.device import compilation
+
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
+    made = [compilation.Compiled(b"\x7fELF code", "a log"), compilation.Compiled(b"\x7fELF code", "another log")]
+    monkeypatch.setattr(compilation, "_compile", lambda *_: made.pop(0))
+    first = compilation.compiled(SMALL, {}, "sm_90")
+    assert compilation.compiled(SMALL, {}, "sm_90") == first
+    (path,) = (tmp_path / "cuda").glob(f"*{suffix}")
+    path.write_bytes(path.read_bytes()[:-1])
+    second = compilation.compiled(SMALL, {}, "sm_90")
+    assert second.log == "another log"
+    assert compilation.compiled(SMALL, {}, "sm_90") == second
+    assert not made
+
+
 def test_an_error_shows_the_line_of_the_source():
     from harness.device.compilation import compiled
     from harness.device.errors import CompilationFailed

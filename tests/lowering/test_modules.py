@@ -104,6 +104,38 @@ def test_damaged_machine_code_is_compiled_again(folder, content):
     assert run_process() == (1, 0)
 
 
+@pytest.mark.parametrize("damaged", ["*.nbc", pytest.param("*.digest", marks=pytest.mark.full)])
+def test_machine_code_with_a_changed_byte_is_not_run(folder, damaged):
+    """Numba would load it, and the process would crash or compute something else."""
+    assert run_process() == (0, 1)
+    (path,) = (folder / "__pycache__").glob(damaged)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert run_process() == (0, 1)
+    assert run_process() == (1, 0)
+
+
+def test_a_damaged_compiled_module_is_replaced(folder, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    module = load_module("value = 6\n", "numbers")
+    (path,) = (folder / "__pycache__").glob("*.pyc")
+    path.write_bytes(path.read_bytes()[:20])
+    del sys.modules[module.__name__]
+    assert load_module("value = 6\n", "numbers").value == 6
+    assert path.stat().st_size > 20
+
+
+def test_machine_code_without_a_digest_gets_one(folder):
+    assert run_process() == (0, 1)
+    (path,) = (folder / "__pycache__").glob("*.digest")
+    recorded = path.read_bytes()
+    path.unlink()
+    assert run_process() == (1, 0)
+    assert path.read_bytes() == recorded
+
+
 def test_a_file_that_another_process_is_writing_is_kept(folder, monkeypatch):
     path, seen = folder / "late.py", []
 

@@ -29,7 +29,7 @@ from types import ModuleType
 import llvmlite.binding
 import numba
 
-from harness import cache
+from harness import cache, digests
 from harness.atomic_write import write_whole
 
 logger = logging.getLogger(__name__)
@@ -71,10 +71,16 @@ def write_once(path: Path, text: str) -> None:
     if _holds(path, text):
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.parent.with_suffix(".lock").open("a") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with _locked(path.parent):
         if not _holds(path, text):
             write_whole(path, text)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with folder.with_suffix(".lock").open("a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
 
 
 def _holds(path: Path, text: str) -> bool:
@@ -115,8 +121,8 @@ def load_module(source: str, stem: str) -> ModuleType:
     """Return the module with this source, named `stem` and a hash; the same source gives the same module object.
 
     `stem` is a Python identifier that makes profiles readable. Damaged machine code, as after a power failure, is
-    compiled again. Errors in the source are raised unchanged. Raises CacheError if the module, or the machine code
-    beside it, cannot be written.
+    compiled again: it differs from the digest that the process which compiled it has stored beside it. Errors in the
+    source are raised unchanged. Raises CacheError if the module, or the machine code beside it, cannot be written.
     """
     name = module_name(source, stem)
     loaded = sys.modules.get(name)
@@ -125,19 +131,45 @@ def load_module(source: str, stem: str) -> ModuleType:
     path = cache_folder() / f"{name}.py"
     with cache.filling_cache():
         write_once(path, source)
+        if digests.matches(_record(path), _machine_code(path)) is False:
+            _drop(path)
     try:
-        return _executed(name, path)
+        module = _executed(name, path)
     except (MemoryError, cache.CacheError):
         raise
     except Exception:  # the source has an error, or a stored file is damaged, whose pickles raise anything
-        stored = list((path.parent / "__pycache__").glob(f"{name}.*"))
-        if not stored:
+        if not _stored(path):
             raise
-        logger.warning("%s: its machine code cannot be loaded; compiling it again", path)
         with cache.filling_cache():
-            for file in stored:
-                file.unlink(missing_ok=True)
-        return _executed(name, path)
+            _drop(path)
+        module = _executed(name, path)
+    with cache.filling_cache():
+        stored = _machine_code(path)
+        if stored and not digests.matches(_record(path), stored):
+            with _locked(path.parent):  # the last process to store machine code is the last to record a digest
+                digests.record_digest(_record(path), _machine_code(path))
+    return module
+
+
+def _stored(path: Path, suffix: str = "") -> list[Path]:
+    """Return what Python, Numba and this module have stored for a module of generated functions."""
+    return list((path.parent / "__pycache__").glob(f"{path.stem}.*{suffix}"))
+
+
+def _machine_code(path: Path) -> list[Path]:
+    """Return the files of Numba among them; none if NUMBA_CACHE_DIR names another folder."""
+    return _stored(path, ".nb[ic]")
+
+
+def _record(path: Path) -> Path:
+    """Return the file with the digest of a module's machine code."""
+    return path.parent / "__pycache__" / f"{path.stem}.digest"
+
+
+def _drop(path: Path) -> None:
+    logger.warning("%s: its machine code is damaged; compiling it again", path)
+    for file in _stored(path):
+        file.unlink(missing_ok=True)
 
 
 def _executed(name: str, path: Path) -> ModuleType:
