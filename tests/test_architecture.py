@@ -56,6 +56,7 @@ ALLOWED: dict[str, set[str]] = {
     "harness.transactions": {"numpy"},
     "harness.atomic_write": set(),
     "harness.cache": {"platformdirs"},
+    "harness.digests": {"harness.atomic_write", "xxhash"},
     "harness.graph": NUMERICAL | LIGHT_PARTS | {
         "harness.hookspecs", "harness.cache", "harness.atomic_write", "fast_matrix_market", "skimage", "sklearn",
         "scgraph_data", "numba", "PIL", "pooch", "requests", "rich", "xxhash",  # downloads, with their progress
@@ -65,11 +66,12 @@ ALLOWED: dict[str, set[str]] = {
     "harness.emulation": LIGHT_PARTS | {"harness.device", "harness.atomic_write", "numpy"},
     "harness.lowering": NUMERICAL | LIGHT_PARTS | {
         "harness.language", "harness.graph", "harness.device", "harness.emulation", "harness.transactions",
-        "harness.cache",
+        "harness.cache", "harness.digests",
         "harness.atomic_write", "numba", "llvmlite", "cupy", "cuda",
     },
     "harness.device": LIGHT_PARTS | {
-        "harness.graph", "harness.language", "harness.cache", "harness.atomic_write", "numpy", "cupy", "cupy_backends",
+        "harness.graph", "harness.language", "harness.cache", "harness.digests", "harness.atomic_write", "numpy", "cupy",
+        "cupy_backends",
     },
     "harness.conformance": NUMERICAL | LIGHT_PARTS | {
         "harness.device", "harness.graph", "harness.language", "harness.plugins", "psutil", "pytest",

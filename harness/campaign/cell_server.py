@@ -31,6 +31,7 @@ import warnings
 from typing import Any, NoReturn
 
 from harness.campaign import supervisor
+from harness.campaign.bytecode import replace_damaged_bytecode
 
 MOST_BYTES = 1 << 20  # of a message
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
@@ -62,6 +63,7 @@ def main(arguments: list[str]) -> None:
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)  # adopts the descendants of a killed supervisor
     if os.getppid() != parent:
         os._exit(1)  # the parent died before the death signal was set
+    replace_damaged_bytecode()
     server, environment = os.getpid(), dict(os.environ)
     preload(gpu=any(map(os.path.exists, _DRIVER_FILES)))
     folder, module, *rest = _serve(connection)

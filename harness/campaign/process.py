@@ -7,7 +7,6 @@ import os
 import select
 import signal
 import site
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 import psutil
 
 import harness
-from harness.cache import cache_folder
+from harness.campaign.bytecode import bytecode_environment
 from harness.campaign.orphans import marked
 from harness.campaign.output import OutputFile
 from harness.campaign.spawn import MARK_VARIABLE, Server, Spawned
@@ -71,8 +70,9 @@ def run_process(
     began = time.perf_counter()
     printed = OutputFile(output)
     path = {"PYTHONPATH": python_path()}
+    variables = {**os.environ, **bytecode_environment(), **environment, **path}
     try:
-        child = Spawned(module, arguments, printed.writer, {**os.environ, **_bytecode(), **environment, **path})
+        child = Spawned(module, arguments, printed.writer, variables)
     finally:
         os.close(printed.writer)
         printed.start()
@@ -91,16 +91,6 @@ def run_process(
                 _kill_marked(child.server)
             printed.finish()
     return Ending(status, watch.limit, time.perf_counter() - began, watch.peak_bytes)
-
-
-def _bytecode() -> dict[str, str]:
-    """Return a folder for children's compiled modules if the user forbids Python to store them beside the sources.
-
-    A child imports about 800 modules (Numba, SciPy). Compiling them takes 1.5 s, as much as the rest of a small cell.
-    """
-    if not sys.dont_write_bytecode or "PYTHONPYCACHEPREFIX" in os.environ:
-        return {}
-    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache_folder() / "bytecode")}
 
 
 def _end(supervisor: int) -> None:

@@ -16,8 +16,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.campaign.bytecode import bytecode_folder, discard_bytecode
 from harness.campaign.cell_server import MOST_BYTES
 from harness.campaign.errors import CampaignError
+from harness.plain_text import printable
 
 MARK_VARIABLE = "ONYX_HARNESS_PROCESS"  # inherited by all processes that a server and its supervisors start
 _SERVER = "harness.campaign.cell_server"
@@ -87,15 +89,19 @@ class Spawned:
     """A supervisor that runs ``python -m module``, in a session of its own."""
 
     def __init__(self, module: str, arguments: Sequence[str], output: int, environment: Mapping[str, str]) -> None:
-        """Start it. Raises CampaignError when no process can be started."""
-        self.server = _server_for(environment)
+        """Start it, again if damaged compiled modules may have ended its server. Raises CampaignError if it cannot be
+        started."""
         try:
-            self.process = self.server.run(module, arguments, output)
-        except BaseException as error:
-            _drop(self.server)
-            if isinstance(error, OSError):
-                raise CampaignError(f"no process can be started for a cell: {error}") from error
-            raise
+            self.server, self.process = _started(module, arguments, output, environment)
+        except OSError as error:
+            if not isinstance(error, ConnectionError) or not discard_bytecode(environment):
+                raise _not_started(error) from error
+            folder = bytecode_folder()
+            _say(f"the process that starts cells has ended; trying again without the compiled modules in {folder}")
+            try:
+                self.server, self.process = _started(module, arguments, output, environment)
+            except OSError as again:
+                raise _not_started(again) from again
         self._handle = os.pidfd_open(self.process)
 
     def wait(self) -> None:
@@ -118,6 +124,24 @@ class Spawned:
         except BaseException:
             _drop(self.server)
             raise
+
+
+def _started(module: str, arguments: Sequence[str], output: int, environment: Mapping[str, str]) -> tuple[Server, int]:
+    """Return the server and the number of a new supervisor. Raises OSError."""
+    server = _server_for(environment)
+    try:
+        return server, server.run(module, arguments, output)
+    except BaseException:
+        _drop(server)
+        raise
+
+
+def _not_started(error: OSError) -> CampaignError:
+    return CampaignError(f"no process can be started for a cell: {error}")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"onyx-harness: {printable(text)}\n")
 
 
 def _server_for(environment: Mapping[str, str]) -> Server:

@@ -27,29 +27,6 @@ def test_a_child_has_its_arguments_its_environment_and_no_input(run_module):
     assert output == "argument set ''"
 
 
-def test_compiled_modules_are_kept_in_the_cache_where_they_may_not_lie_beside_their_sources(
-    run_module, modules, tmp_path, monkeypatch
-):
-    """Otherwise every cell compiles all of Numba and SciPy again."""
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
-    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "cache"))
-    (modules / "imported.py").write_text("")
-    ending, _ = run_module("import imported")
-    assert ending.status == 0
-    assert list((tmp_path / "cache" / "bytecode").rglob("imported.*.pyc"))
-    assert not list(modules.rglob("imported.*.pyc"))
-
-
-def test_bytecode_stays_where_the_user_keeps_it(monkeypatch):
-    monkeypatch.setattr(sys, "dont_write_bytecode", False)
-    assert process._bytecode() == {}
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    monkeypatch.setenv("PYTHONPYCACHEPREFIX", "/elsewhere")
-    assert process._bytecode() == {}
-
-
 def test_a_child_has_a_separate_session(run_module):
     _, output = run_module("import os; print(os.getsid(0))")
     assert int(output) != os.getsid(0)
