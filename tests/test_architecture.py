@@ -70,8 +70,8 @@ ALLOWED: dict[str, set[str]] = {
         "harness.atomic_write", "numba", "llvmlite", "cupy", "cuda",
     },
     "harness.device": LIGHT_PARTS | {
-        "harness.graph", "harness.language", "harness.cache", "harness.digests", "harness.atomic_write", "numpy", "cupy",
-        "cupy_backends",
+        "harness.graph", "harness.language", "harness.cache", "harness.digests", "harness.atomic_write", "numpy",
+        "cupy", "cupy_backends",
     },
     "harness.conformance": NUMERICAL | LIGHT_PARTS | {
         "harness.device", "harness.graph", "harness.language", "harness.plugins", "psutil", "pytest",

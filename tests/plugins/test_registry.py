@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -126,6 +127,16 @@ def test_a_plugin_that_ends_the_process_or_cannot_say_why_is_left_out(monkeypatc
     assert list(registry.engines) == ["fast"]
     assert registry.quarantined["ending"].startswith(message)
     assert len(registry.quarantined["ending"]) <= 2_000
+
+
+def test_a_plugin_that_exits_at_its_import_is_left_out(plugin):
+    def exiting():
+        os._exit(0)
+
+    found = [plugin("exiting", onyx_engines=exiting), plugin("good", onyx_engines=lambda: [engine("fast")])]
+    with pytest.warns(PluginWarning, match=r"'exiting'.*left out: ProcessExit: os\._exit\(0\) would end the process"):
+        registry = load_plugins(found=found)
+    assert list(registry.engines) == ["fast"]
 
 
 def test_a_real_interrupt_ends_the_loading_of_plugins(plugin, monkeypatch):
