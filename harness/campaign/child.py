@@ -43,7 +43,10 @@ T = TypeVar("T")
 
 
 def main(arguments: list[str]) -> int:
-    """Run the cell of a request; its outcome is written to the report, so the status is 0 unless the process dies."""
+    """Run the cell of a request; its outcome is written to the report, so the status is 0 unless the process dies.
+
+    If the report cannot be written, as on a full disk, the status is STORE_STATUS and the request is deleted.
+    """
     request = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     cell = Cell.from_plain(request["cell"])
     _limit_memory(cell, request["memory_bytes"])
@@ -55,6 +58,8 @@ def main(arguments: list[str]) -> int:
                 _wait_to_end(cell, report, phases)
         except StoreError as error:
             print_traceback(error)
+            with contextlib.suppress(OSError):
+                Path(arguments[0]).unlink()  # tells the parent, and needs no space
             return STORE_STATUS
     return 0
 

@@ -19,7 +19,7 @@ from harness.records.text import bounded
 REPORT_FILE = "report.jsonl"
 WAIT_STAGE = "wait"
 STORE_STATUS = 74  # of a process that could not write its report: EX_IOERR of sysexits.h
-_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 _MOST_BYTES = 100_000_000  # of a report; that of a million supersteps has 20 MB
 
 

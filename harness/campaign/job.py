@@ -115,8 +115,10 @@ def _attempt(assignment: Assignment, work: WorkFolder) -> None:
     fields, damaged = work.reported()
     if "cache_error" in fields:
         raise CacheError(fields["cache_error"])
-    # An engine may also exit with that status while the disk has room.
-    full = ending.status == STORE_STATUS and shutil.disk_usage(assignment.folder.parent).free < _ROOM_BYTES
+    # An engine may also exit with that status while its results can be stored.
+    full = ending.status == STORE_STATUS and (
+        work.without_request() or shutil.disk_usage(assignment.folder.parent).free < _ROOM_BYTES
+    )
     if full or "store_error" in fields:
         raise OSError(fields.get("store_error", "the results of the cell could not be stored"))
     fields = _concluded(fields, ending, assignment, damaged=damaged)

@@ -41,6 +41,10 @@ class WorkFolder:
         self._report.seek(0)
         return parse_report(self._report)
 
+    def without_request(self) -> bool:
+        """Return whether the request has been deleted and the folder has not."""
+        return self._intact(self.path) and not self.request.exists()
+
     def printed(self, most_bytes: int) -> str:
         """Return the end of the cell's printed output."""
         self._output.seek(max(0, os.fstat(self._output.fileno()).st_size - most_bytes))

@@ -6,7 +6,10 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 import signal
+import subprocess
+import sys
 from importlib.metadata import EntryPoint
 from types import SimpleNamespace
 
@@ -52,6 +55,7 @@ def run(assignment, monkeypatch):
     def attempt(fields, ending=ENDED, also=lambda work: None, assignment=assignment):
         def child(given, work):
             assert given is assignment
+            work.request.write_text("{}")
             work.report.write_text("".join(json.dumps({key: value}) + "\n" for key, value in fields.items()))
             also(work)
             if isinstance(ending, BaseException):
@@ -173,8 +177,6 @@ def damage_report(work):
 
 
 def remove(work):
-    import shutil
-
     shutil.rmtree(work.made)
 
 
@@ -244,6 +246,31 @@ def test_a_disk_that_is_full_is_not_the_fault_of_a_cell(run, assignment, monkeyp
     with pytest.raises(CampaignError, match=re.escape(message)):
         run(fields, ending)
     assert not assignment.folder.exists()
+
+
+def test_a_cell_that_may_write_no_more_is_not_at_fault(run, assignment, monkeypatch):
+    """As under a quota, where the disk has room: the process deletes its request."""
+    monkeypatch.setattr(job.shutil, "disk_usage", lambda _: SimpleNamespace(free=10**12))
+    ending = Ending(STORE_STATUS, None, 1.0, 0)
+    message = "(the results of the cell could not be stored); free some space"
+    with pytest.raises(CampaignError, match=re.escape(message)):
+        run({"stage": "rate"}, ending, lambda work: work.request.unlink())
+    assert not assignment.folder.exists()
+    for other, also in (
+        (Ending(1, None, 1.0, 0), lambda work: work.request.unlink()),
+        (ending, lambda work: shutil.rmtree(work.path)),
+    ):
+        assert run({"stage": "rate"}, other, also)["outcome"] == "crashed"
+
+
+def test_a_process_that_cannot_write_its_report_deletes_its_request(assignment, tmp_path):
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps({"cell": assignment.cell.plain(), "folder": str(tmp_path), "memory_bytes": 10**11}))
+    module = [sys.executable, "-m", "harness.campaign.child", str(request), "/dev/full"]
+    done = subprocess.run(module, capture_output=True, text=True, check=False)
+    assert done.returncode == STORE_STATUS
+    assert "No space left on device" in done.stderr
+    assert not request.exists()
 
 
 def test_the_last_lines_of_a_failure_are_on_record(run):

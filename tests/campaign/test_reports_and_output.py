@@ -84,6 +84,8 @@ def test_texts_of_a_report_are_short_and_printable():
     ("file", "error", "message"),
     [
         (Failing(OSError(errno.ENOSPC, "full")), StoreError, "full"),
+        (Failing(OSError(errno.EDQUOT, "quota")), StoreError, "quota"),
+        (Failing(OSError(errno.EFBIG, "too large")), StoreError, "too large"),
         (Failing(OSError(errno.EROFS, "read-only")), StoreError, "read-only"),
         (Failing(OSError(errno.EBADF, "closed")), ReportDamaged, "has closed a file that it did not open"),
         (Failing(written=3), StoreError, "only 3 of 14 bytes were written: the disk is full"),
