@@ -10,8 +10,8 @@ def write_whole(path: Path, content: str | bytes, *, lasting: bool = False, mode
     """Write a file atomically: write ``.<name>-...`` in the same folder, then rename it. Text is encoded as UTF-8.
 
     Creates the folder if it does not exist. The file has the permissions ``mode``, less those that the process's umask
-    removes. ``lasting``: flush the content to disk (fsync) before the rename. Raises OSError, and then removes the
-    temporary file.
+    removes. ``lasting``: flush the content to disk (fsync) before the rename. Raises OSError, which names a file, and
+    then removes the temporary file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = beside(path)
@@ -23,7 +23,9 @@ def write_whole(path: Path, content: str | bytes, *, lasting: bool = False, mode
                 file.flush()
                 os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:  # of a write
+            error.filename = str(path)
         temporary.unlink(missing_ok=True)
         raise
 

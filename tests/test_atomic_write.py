@@ -44,6 +44,15 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_full_disk_is_named_with_the_file(tmp_path, monkeypatch):
+    """A failed write, other than a failed open, does not know the name of its file."""
+    path, opened = tmp_path / "file", os.open
+    monkeypatch.setattr(os, "open", lambda *_: opened("/dev/full", os.O_WRONLY))
+    with pytest.raises(OSError, match=rf"No space left on device: '{path}'"):
+        write_whole(path, "text")
+    assert not list(tmp_path.iterdir())
+
+
 def test_readers_see_the_old_file_until_the_end(tmp_path, monkeypatch):
     path = tmp_path / "file"
     write_whole(path, "old")

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.records.interleaved_rounds import machine_of
 from harness.records.schema import Record, RecordError
-from harness.records.store import files_below, read_record, replace_folder, write_json, write_record
+from harness.records.store import files_below, read_record, replace_folder, restore_folder, write_json, write_record
 
 SWEEP_FILE = "sweep.json"
 
@@ -61,15 +61,22 @@ def _name(sweep: str, record: Record) -> str:
 
 
 def _copy(source: Path, place: Path, record: Mapping[str, Any]) -> None:
-    """Copy the folder of a cell with its artefacts, unless ``place`` has a record that is as new."""
-    known = place / "record.json"
+    """Copy the folder of a cell with its artefacts, unless ``place`` has a record that is as new.
+
+    Until it is complete, the copy is in a folder that readers of records pass over. Raises OSError.
+    """
+    known, made, aside = (place / "record.json", *(place.with_name(f".{place.name}.{end}") for end in ("new", "old")))
+    restore_folder(place, aside)  # of a merge that was killed
     if known.is_file() and read_record(known)["started"] >= record["started"]:
         return
-    made, aside = place.with_name(f"{place.name}.new"), place.with_name(f"{place.name}.old")
-    shutil.rmtree(made, ignore_errors=True)
-    shutil.copytree(source, made)
-    write_record(made, record)
-    replace_folder(made, place, aside)
+    try:
+        for left in (made, aside):
+            shutil.rmtree(left, ignore_errors=True)
+        shutil.copytree(source, made)
+        write_record(made, record)
+        replace_folder(made, place, aside)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def _describe(path: Path, description: Mapping[str, Any], cells: set[str]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.atomic_write import write_whole
 from harness.records import Record, merge_rounds
 from harness.records.outcome import Outcome
 from harness.report.series import (
@@ -62,9 +64,17 @@ def write_figures(
             numbers[kind] = numbers.get(kind, 0) + 1
             for suffix in formats:
                 path = folder / f"{kind}-{numbers[kind]:02d}.{suffix}"
-                figure.savefig(path, dpi=200, bbox_inches="tight", metadata={"Date": None} if suffix == "svg" else None)
+                save(figure, path)
                 written.append((path, title))
     return written
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure in the format of the file's suffix, atomically. Raises OSError."""
+    drawn = io.BytesIO()
+    kind = path.suffix.removeprefix(".")
+    figure.savefig(drawn, format=kind, dpi=200, bbox_inches="tight", metadata={"Date": None} if kind == "svg" else None)
+    write_whole(path, drawn.getvalue())
 
 
 @contextmanager

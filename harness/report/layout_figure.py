@@ -11,7 +11,7 @@ from harness.records import Record
 from harness.records.outcome import Outcome
 from harness.report.comparison import sufficient
 from harness.report.edge_use import EdgeUse, edge_uses
-from harness.report.figures import logarithmic, over_features, settings, style
+from harness.report.figures import logarithmic, over_features, save, settings, style
 from harness.report.layout import Layout, Row, cell_text, legend, outcome_sign, rows_of
 from harness.report.memory import Pair, count, pairs_of
 from harness.report.memory_figure import draw_memory
@@ -51,8 +51,7 @@ def write_layout_figure(stem: Path, layout: Layout, records: Sequence[Record]) -
             figure = _lines(layout, rows) if layout.kind == "lines" else _dots(layout, rows)
         paths = [stem.with_suffix(f".{suffix}") for suffix in ("svg", "png")]
         for path in paths:
-            metadata = {"Date": None} if path.suffix == ".svg" else None
-            figure.savefig(path, dpi=200, bbox_inches="tight", metadata=metadata)
+            save(figure, path)
     return paths
 
 

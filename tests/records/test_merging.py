@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 
 import pytest
@@ -73,6 +74,30 @@ def test_the_later_record_of_a_cell_is_kept(machines, tmp_path):
     assert times == {"fast-k8-aa": 7.0, "slow-k8-aa": 1.0, "third-k8-aa": 7.0}
     listed = json.loads(files[f"{name}/sweep.json"])["cells"]
     assert [cell["cell"] for cell in listed] == ["fast-k8-aa", "slow-k8-aa", "third-k8-aa"]
+
+
+def test_a_merge_that_a_full_disk_ends_leaves_whole_records(machines, tmp_path, monkeypatch, capsys):
+    into = tmp_path / "all"
+    written = write_record
+
+    def full(folder, data):
+        (folder / "record.json").write_text("{")
+        raise OSError(errno.ENOSPC, "No space left on device", str(folder / "record.json"))
+
+    monkeypatch.setattr("harness.records.merging.write_record", full)
+    assert main(["merge", str(into), *map(str, machines)]) == 1
+    assert "No space left on device: '" in capsys.readouterr().err
+    assert not [path for path in into.rglob("*") if path.is_file()]
+    monkeypatch.setattr("harness.records.merging.write_record", written)
+    whole = merged(into, *machines)
+    assert len(list(read_records(into))) == 4
+    [place] = into.glob("*@alpha-*/fast-k8-aa")
+    killed = place.with_name(f".{place.name}.old")  # between the renames
+    place.rename(killed)
+    place.with_name(f".{place.name}.new").mkdir()
+    assert len(list(read_records(into))) == 3
+    assert merged(into, *machines) == whole
+    assert not killed.exists()
 
 
 @pytest.mark.parametrize(
