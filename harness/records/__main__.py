@@ -15,6 +15,7 @@ from harness.records.merging import merge
 from harness.records.regressions import THRESHOLD, changes, read_turns
 from harness.records.schema import RecordError, json_schema
 from harness.records.store import read_record, read_records, record_files
+from harness.records.timing_caveat import Mark
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,16 +68,22 @@ def _schema(_: argparse.Namespace) -> int:
 
 
 def _check(given: argparse.Namespace) -> int:
-    broken = 0
+    broken = edited = unsigned = 0
     files = record_files(given.folder)
     for path in files:
         try:
-            read_record(path)
+            record = read_record(path)
         except RecordError as error:
             broken += 1
             sys.stdout.write(f"{error}\n")
-    sys.stdout.write(f"{len(files) - broken} of {len(files)} records are valid\n")
-    return 1 if broken else 0
+            continue
+        unsigned += record["digest"] is None
+        if Mark.EDITED in record["marks"]:
+            edited += 1
+            sys.stdout.write(f"{path}: {Mark.EDITED.meaning}\n")
+    more = (f"; {edited} edited" if edited else "") + (f"; {unsigned} without a digest" if unsigned else "")
+    sys.stdout.write(f"{len(files) - broken} of {len(files)} records are valid{more}\n")
+    return 1 if broken or edited else 0
 
 
 def _merge(given: argparse.Namespace) -> int:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from harness.atomic_write import beside
 from harness.records.outcome import Outcome
 from harness.records.schema import Record
-from harness.records.store import read_record, record_files, strict_json
+from harness.records.store import read_record, record_files
+from harness.records.strict_json import strict_json
 
 if TYPE_CHECKING:
     import duckdb

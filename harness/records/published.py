@@ -15,7 +15,8 @@ from typing import Any
 from harness.atomic_write import beside
 from harness.records.compaction import duckdb_module
 from harness.records.schema import Record, RecordError
-from harness.records.store import record_of, strict_json
+from harness.records.store import record_of
+from harness.records.strict_json import strict_json
 
 COLUMNS = {"sweep": "VARCHAR", "command": "VARCHAR", "cells": "INTEGER", "baseline": "VARCHAR", "layout": "VARCHAR",
            "record": "VARCHAR"}  # fmt: skip

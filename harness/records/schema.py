@@ -311,6 +311,9 @@ class Record(TypedDict):
     artefacts: Annotated[list[str], Meta(description="names of the files in the record's folder")]
     environment: Environment
     output: Annotated[str, Meta(description="the last lines that the process printed, if it failed")]
+    digest: Annotated[
+        str | None, Meta(description="hash of all other fields, by the program that wrote them; null: it wrote none")
+    ]
 
 
 def validate(data: Mapping[str, Any]) -> Record:

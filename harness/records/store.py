@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from harness.atomic_write import write_whole
+from harness.records.record_digest import edited, marked, signed
 from harness.records.schema import NUMBER_FIELDS, NewerRecord, Record, RecordError, validate
+from harness.records.strict_json import NOT_FINITE, strict_json
 from harness.records.text import bounded
 from harness.records.versions import upgraded
 
 RECORD_FILE = "record.json"
-_NOT_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 
 def write_record(folder: Path, data: Mapping[str, Any]) -> Path:
-    """Shorten the texts of ``data``, validate it and write it to ``folder/record.json``; return the path.
+    """Shorten the texts of ``data``, add its digest, validate it and write it to ``folder/record.json``; return the
+    path.
 
-    Raises RecordError before anything is written.
+    A record that was read without a digest, of an earlier version, gets none. Raises RecordError before anything is
+    written.
     """
     path = folder / RECORD_FILE
-    write_json(path, validate(bounded(data)))
+    write_json(path, signed(validate({"digest": "", **bounded(data)})))
     return path
 
 
@@ -86,12 +88,15 @@ def read_record(path: Path) -> Record:
 
 
 def record_of(path: Path, text: str) -> Record:
-    """Return the record in a JSON text, upgraded. Raises RecordError, naming the file ``path``, if it is invalid."""
+    """Return the record in a JSON text, upgraded, with the mark ``edited`` if its digest does not fit.
+
+    The digest of the result is that of its content. Raises RecordError, naming the file ``path``, if it is invalid.
+    """
     try:
         data = json.loads(text)
-        return validate(
-            upgraded(bounded({**data, **{name: _numbers(data[name]) for name in NUMBER_FIELDS if name in data}}))
-        )
+        numbers = {name: _numbers(data[name]) for name in NUMBER_FIELDS if name in data}
+        made = upgraded(bounded({**data, **numbers}))
+        return cast("Record", signed(validate(marked(made) if edited(data) else made)))
     except NewerRecord as error:
         raise NewerRecord(f"{path}: {error}") from error
     except (ValueError, AttributeError, TypeError, RecursionError) as error:
@@ -127,19 +132,8 @@ def files_below(folder: Path, name: str) -> list[Path]:
     return sorted(found)
 
 
-def strict_json(value: Any) -> Any:
-    """Replace numbers that JSON does not have by the strings "Infinity", "-Infinity" and "NaN"."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return next(name for name, number in _NOT_FINITE.items() if repr(number) == repr(value))
-    if isinstance(value, Mapping):
-        return {str(key): strict_json(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [strict_json(item) for item in value]
-    return value
-
-
 def _numbers(field: Any) -> Any:
     """Convert the strings of :func:`strict_json` back to numbers if the field is a mapping."""
     if not isinstance(field, Mapping):
         return field
-    return {key: _NOT_FINITE.get(value, value) if isinstance(value, str) else value for key, value in field.items()}
+    return {key: NOT_FINITE.get(value, value) if isinstance(value, str) else value for key, value in field.items()}

@@ -14,6 +14,7 @@ class Mark(StrEnum):
     NOISY = "noisy"
     DRIFTING = "drifting"
     BELOW_FLOOR = "below_floor"
+    EDITED = "edited"
 
     @property
     def meaning(self) -> str:
@@ -31,4 +32,5 @@ _MEANINGS = {
     Mark.NOISY: "the time budget ended before the interval was as narrow as requested",
     Mark.DRIFTING: "the times increased or decreased steadily from run to run",
     Mark.BELOW_FLOOR: "a run took less than the lower bound of its time, so that one of the two is wrong",
+    Mark.EDITED: "the record has been changed since the harness wrote it: its digest does not fit",
 }

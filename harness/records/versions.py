@@ -21,6 +21,7 @@ _LATE: dict[str, Any] = {
     "transfers": None,
     "link": None,
     "choices": [],
+    "digest": None,
 }
 _LATE_TRANSFERS: dict[str, Any] = {"seconds": {}, "data": {}}
 

@@ -79,6 +79,7 @@ def record(engine: str = "fast", times: tuple[float, float, float] | None = (1.0
         "artefacts": [],
         "environment": {"cpu": "a processor", "cores": 2},
         "output": "",
+        "digest": None,
     }
     return validate({**fields, **changes})
 

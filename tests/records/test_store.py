@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from harness.records import RECORD_FILE, RecordError, read_record, read_records, validate, write_json, write_record
 from harness.records.outcome import Outcome
-from harness.records.store import replace_folder, restore_folder, strict_json, sync_folder
+from harness.records.store import replace_folder, restore_folder, sync_folder
+from harness.records.strict_json import strict_json
 from tests.records.samples import record
 
 
