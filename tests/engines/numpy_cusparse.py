@@ -276,10 +276,17 @@ def cusparse(monkeypatch):
     for name in MODULES:
         setattr(made.modules, name, importlib.import_module(f"engines.libraries.{name}"))
     plain = Arrays()  # the kernels of rows have tests of their own
+
+    def numbers(*arrays):
+        """Return arrays of float32 as they are; the kernels of rows would convert others."""
+        assert {array.dtype for array in arrays} == {np.dtype(np.float32)}
+        return arrays
+
     rows = {
         "reduced": lambda x, op: plain.reduce({"max": "reduce_max", "min": "reduce_min"}.get(op, op), x),
-        "row_sums": lambda x: x.sum(-1), "normalized": plain.normalized, "moved": plain.moved,
-        "over_rows": lambda x, reducer: on_device(plain.over_rows(reducer, x)),
+        "row_sums": lambda x: x.sum(-1), "normalized": lambda x, kind: plain.normalized(*numbers(x), kind),
+        "moved": lambda old, new, *allowed: plain.moved(*numbers(old, new), *allowed),
+        "over_rows": lambda x, reducer: on_device(plain.over_rows(reducer, *numbers(x))),
     }  # fmt: skip
     for name, function in rows.items():
         monkeypatch.setattr(made.modules.cupy_rows, name, function)
