@@ -354,30 +354,3 @@ def test_without_edges_nothing_is_timed_and_only_given_options_are_resolved(cusp
         assert not cusparse.multiplied
         engine.close()
         engine.close()
-
-
-# formulas -------------------------------------------------------------------------------------------------------------
-def test_systems_are_solved_with_one_matrix_or_one_right_side_for_all(cusparse):
-    arrays, random = cusparse.modules.cupy_arrays.CupyArrays(), np.random.default_rng(3)
-    a, b = random.normal(size=(4, 3, 3)).astype(np.float32), random.normal(size=(4, 3)).astype(np.float32)
-    for left, right in ((a, b), (a[:1], b), (a, b[:1])):
-        wanted = np.linalg.solve(*np.broadcast_arrays(left, right[:, :, None] * np.ones((1, 1, 3), np.float32)))[
-            :, :, 0
-        ]
-        np.testing.assert_allclose(arrays.solve(on_device(left), on_device(right)), wanted, rtol=1e-4)
-    for left, right in ((a[:0], b), (a, b[:0]), (a[:0], b[:0])):
-        assert arrays.solve(on_device(left), on_device(right)).shape == (0, 3)
-    np.testing.assert_allclose(arrays.invert(on_device(a)), np.linalg.inv(a), rtol=1e-4)
-
-
-def test_truth_values_move_where_they_differ(cusparse):
-    arrays = cusparse.modules.cupy_arrays.CupyArrays()
-    old, new = (
-        on_device(np.array([[0, 1], [1, 1], [0, 0]], np.bool_)),
-        on_device(np.array([[0, 1], [1, 0], [0, 0]], np.bool_)),
-    )
-    assert arrays.moved(old, new, 5.0, False).tolist() == [False, True, False]
-    assert arrays.moved(old[:, 0], new[:, 1], 5.0, True).tolist() == [True, True, False]
-    numbers = on_device(np.array([[1.0], [1.5]], np.float32))
-    assert arrays.moved(numbers, numbers + np.float32(0.25), 0.2, False).tolist() == [True, True]
-    assert arrays.moved(numbers, numbers + np.float32(0.25), 0.2, True).tolist() == [False, False]
