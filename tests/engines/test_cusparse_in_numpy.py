@@ -140,6 +140,8 @@ def test_choices_belong_to_a_structure_a_shape_and_a_number_of_features(cusparse
     assert [(key[1:], choice.entries) for key, choice in choices.made.items()] == [
         (((5, 7), n), made.entries) for n in (1, 3) for made in (first, second)
     ]
+    held = [id(columns) for columns in choices._structures.values()]
+    assert held == [id(first.columns), id(second.columns)], "so that no other array gets their addresses"
     choices.forget(first.columns)
     assert [choice.entries for choice in choices.made.values()] == [second.entries] * 2
     assert all(kept is second.columns for kept in choices._structures.values())
