@@ -130,6 +130,23 @@ def test_whatever_a_file_holds_it_is_counted_with_the_others(store, capsys):
         assert f"s1/{name}/record.json: " in printed
 
 
+@pytest.mark.parametrize("command", [[], ["chek"], ["check"], ["query", "results"], ["merge", "results"]])
+def test_a_mistake_in_the_command_is_explained(capsys, command):
+    with pytest.raises(SystemExit) as met:
+        records_command.main(command)
+    assert met.value.code == 2
+    assert "usage: python -m harness.records" in capsys.readouterr().err
+
+
+def test_the_rows_of_a_query_are_printed_below_its_columns(store, capsys):
+    assert records_command.main(["query", str(store), "SELECT engine, features FROM records ORDER BY file"]) == 0
+    assert list(csv.reader(io.StringIO(capsys.readouterr().out))) == [
+        ["engine", "features"], ["fast", "8"], ["slow", "8"], ["fast", ""],
+    ]  # fmt: skip
+    assert records_command.main(["query", str(store), "SELECT nothing FROM records"]) == 2
+    assert "nothing" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", [["check"], ["compact"], ["benchmark"], ["query"]])
 def test_a_folder_that_is_not_there_is_named(tmp_path, capsys, command):
     arguments = ["SELECT 1"] if command == ["query"] else []

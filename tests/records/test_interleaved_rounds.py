@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import statistics
+
 import pytest
 
 from harness.records import Mark, merge_rounds, superseded
-from harness.records.statistics import median_interval, rounds_interval, trend
+from harness.records.statistics import Interval, median_interval, rounds_interval, trend
 from tests.records.samples import accurate_record, record, warm_record
 
 
@@ -236,3 +238,23 @@ def test_the_newest_record_of_a_round_counts_in_any_order(order):
     [merged] = merge_rounds([older, newer][::order])
     assert merged["solve"]["median"] == 1.0
     assert superseded([older, newer][::order]) == [older]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 6, 7, 8])
+def test_from_six_rounds_on_the_samples_are_their_medians(count):
+    rounds = [[10.0 * number + shift for shift in (-1.0, 0.0, 1.0)] for number in range(1, count + 1)]
+    found = rounds_interval(rounds)
+    medians = [10.0 * number for number in range(1, count + 1)]
+    if count >= 6:
+        assert found == Interval(statistics.median(medians), medians[0], medians[-1], 1 - 2.0 ** (1 - count))
+    else:
+        pooled = median_interval([sample for samples in rounds for sample in samples])
+        low, high = min(pooled.low, medians[0]), max(pooled.high, medians[-1])
+        assert found == Interval(statistics.median(medians), low, high, pooled.confidence)
+
+
+def test_the_order_of_the_names_in_a_configuration_makes_no_other_cell():
+    one, other = in_round(1), in_round(2)
+    other = {name: dict(reversed(value.items())) if isinstance(value, dict) else value for name, value in other.items()}
+    assert list(one["config"]) != list(other["config"])
+    assert len(merge_rounds([one, other])) == 1

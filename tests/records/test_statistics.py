@@ -3,13 +3,17 @@ from __future__ import annotations
 import random
 import statistics
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest_benchmark.stats import Stats
 from scipy.stats import binom
 
 from harness.campaign.cell import Measure
+from harness.records.benchmarks import exported
 from harness.records.statistics import CONFIDENCE, Interval, median_interval
+from tests.records.samples import record
 
 TIMES = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=40)
 
@@ -79,3 +83,25 @@ def test_the_median_of_nothing_is_refused():
 def test_the_width_is_relative_to_the_median():
     assert Interval(1.0, 0.9, 1.1, 0.95).width == pytest.approx(0.2)
     assert Interval(0.0, 0.0, 0.0, 0.95).width == 0.0
+
+
+@given(st.lists(st.floats(0.5, 2.0), min_size=1, max_size=9))
+def test_statistics_are_those_of_pytest_benchmark(samples):
+    wanted = Stats()
+    for sample in samples:
+        wanted.update(sample)
+    names = ("min", "max", "mean", "stddev", "rounds", "median", "ops", "total", "stddev_outliers")
+    made = record()
+    made["solve"]["samples"] = samples
+    [benchmark] = exported([made])["benchmarks"]
+    found = benchmark["stats"]
+    assert {name: found[name] for name in names} == pytest.approx({name: getattr(wanted, name) for name in names})
+    ordered = sorted(samples)
+    lower, upper = (half[: -(-len(samples) // 2)] for half in (ordered, ordered[::-1]))  # with the one in the middle
+    q1, q3 = np.median(lower), np.median(upper)
+    assert [found[name] for name in ("q1", "q3", "iqr")] == pytest.approx([q1, q3, q3 - q1])
+    near = [one for one in ordered if found["q1"] - 1.5 * found["iqr"] <= one <= found["q3"] + 1.5 * found["iqr"]]
+    assert (found["ld15iqr"], found["hd15iqr"]) == (near[0], near[-1])
+    assert found["iqr_outliers"] == len(samples) - len(near)
+    assert found["outliers"] == f"{found['stddev_outliers']};{found['iqr_outliers']}"
+    assert (found["data"], found["iterations"]) == (samples, 1)
