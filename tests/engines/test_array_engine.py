@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from engines.libraries import scipy_engine
 from engines.libraries.products import as_product
 from engines.libraries.schedules import ScipySchedule
 from engines.libraries.scipy_engine import ScipyEngine
@@ -16,9 +18,11 @@ from harness.campaign.problem import inputs_of
 from harness.contract import Device, Phases
 from harness.graph import Graph
 from harness.graph.generators import rmat
-from harness.language import Inputs, K, trace, where
+from harness.language import Inputs, K, full, trace, where
+from harness.language.initial_state import initial_values
 from harness.language.reference import ReferenceRun
-from tests.engines.programs import traced, two_sides
+from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named, traced, two_sides
+from tests.engines.test_operations import NO_PRODUCT
 from tests.language.programs import WeightedWalks
 
 CPU = Device(threads=1)
@@ -142,3 +146,144 @@ def test_a_constant_reduction_is_computed_for_either_side():
         run.run(1)
         engine.run(1)
         np.testing.assert_allclose(engine.values("x"), run.values("x"), rtol=1e-6)
+
+
+# what is kept, and what is made again ---------------------------------------------------------------------------------
+def others(posed):
+    """Return the problem, and one that differs in the program, the graph, the features, or the device."""
+    program, graph, _ = posed
+    same = trace(PageRank()), rmat(scale=7, edge_factor=4)
+    return [
+        (program, graph, 2, CPU), (same[0], graph, 2, CPU), (program, same[1], 2, CPU), (program, graph, 3, CPU),
+        (program, graph, 2, Device(threads=2)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_what_was_built_is_used_for_the_same_problem_only(posed, monkeypatch, number):
+    engine, built, build = ScipyEngine(ScipySchedule()), [], ScipyEngine.build
+    monkeypatch.setattr(ScipyEngine, "build", lambda self, *given: built.append(given[:4]) or build(self, *given))
+    first, second = others(posed)[0], others(posed)[number]
+    engine.build(*first, Phases())
+    engine.prepare(*second, Phases())
+    assert len(built) == (1 if number == 0 else 2)
+    assert built[-1][0] is engine.program is second[0]
+    assert built[-1][1] is engine.graph is second[1]
+    assert (engine.features, built[-1][3]) == second[2:]
+    engine.prepare(*second, Phases())
+    assert len(built) == (2 if number == 0 else 3), "it is used once"
+
+
+@pytest.mark.parametrize("name", ["num_edges", "num_vertices"])
+@pytest.mark.parametrize(("count", "kind"), [(2**31 - 1, np.int32), (2**31, np.int64), (2**31 + 1, np.int64)])
+def test_numbers_of_edges_and_vertices_that_int32_cannot_count_are_int64(name, count, kind):
+    graph = SimpleNamespace(**{"num_edges": 5, "num_vertices": 5, name: count})
+    assert ScipyEngine.index.fget(SimpleNamespace(graph=graph)) is kind
+
+
+@pytest.mark.parametrize(
+    ("edges", "vertices", "kind"),
+    [
+        (2**29 - 1, 5, np.int32), (2**29, 5, np.int64), (2**28, 2**29 - 1, np.int32), (5, 2**29, np.int64),
+        (2**30, 5, np.int64), (5, 5, np.int32),
+    ],
+)  # fmt: skip
+def test_entries_of_blocks_that_int32_cannot_count_are_int64(monkeypatch, edges, vertices, kind):
+    sides = [SimpleNamespace(edges=slice(0, 2), offsets=np.array([0, 1, 2]))]
+    graph = SimpleNamespace(num_edges=edges, num_vertices=vertices, csc=SimpleNamespace(neighbours=np.array([1, 0])))
+    self = SimpleNamespace(features=4, graph=graph, sides=sides, arrays=None, csr=None)
+    monkeypatch.setattr(scipy_engine.Pattern, "of", lambda columns, offsets, *_: (columns.dtype, offsets.dtype))
+    coefficient = SimpleNamespace(shape=(4,))
+    [(dtypes, order)] = ScipyEngine._structure(self, SimpleNamespace(coefficient=coefficient, outer=False))
+    assert dtypes == (kind, kind)
+    assert order.dtype == np.int64
+
+
+@pytest.mark.parametrize("given", [{"alpha": 0.3}, {"alpha": 0.9, "tolerance": 0.5}, {}], ids=str)
+def test_parameters_of_the_inputs_take_the_place_of_those_of_the_program(posed, given):
+    program, graph, inputs = posed
+    assert program.parameters["alpha"] not in given.values()
+    engine, reference = ScipyEngine(ScipySchedule()), ReferenceRun(program, graph, 2)
+    engine.prepare(program, graph, 2, CPU, Phases())
+    for parameters in (given, {}):  # those of the run before are forgotten
+        for one in (engine, reference):
+            one.reset(Inputs(inputs.properties, parameters))
+        found, expected = engine.run(30), reference.run(30)
+        assert (found.settled, len(found.supersteps)) == (expected.settled, len(expected.supersteps))
+        np.testing.assert_allclose(engine.values("rank"), reference.values("rank"), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in NO_PRODUCT])
+def test_every_property_begins_as_the_language_says(name):
+    program, graph = program_named(name), graph_for(name)
+    inputs = inputs_for(program, graph, 3)
+    engine = ScipyEngine(ScipySchedule())
+    engine.prepare(program, graph, 3, CPU, Phases())
+    wanted = initial_values(program, graph, 3, inputs, {}, np.float32)
+    state = {one: value[::-1].copy() for one, value in wanted.items() if program.properties[one].role == "state"}
+    for given in ({}, state, {}):
+        engine.reset(inputs, given)
+        for one, values in (initial_values(program, graph, 3, inputs, given, np.float32)).items():
+            np.testing.assert_array_equal(engine.values(one), values, strict=True)
+        engine.run(2)
+    index = np.array([2, 0, 1, 2])
+    for one, prop in program.properties.items():
+        if prop.place != "graph":
+            np.testing.assert_array_equal(engine.rows(one, index), engine.values(one)[index])
+    assert engine.device_values(program.outputs[0]) is None
+
+
+def uniform(p, self):
+    """Write the same row for every vertex, and one of a reduction over all."""
+    p.vertex("first", K)
+    p.vertex("x", K, start="first")
+    p.vertex("y", start=1.0)
+    p.edge("weight")
+    p.over_edges(into="weights", reduce="sum")(lambda edge: edge.weight)
+    p.over_vertices(lambda v: {"x": full(K, 2.0), "y": v.y + v.weights})
+    p.repeat(2)
+    p.output("x", bound=1e-6)
+    p.output("y", bound=1e-6)
+
+
+def test_values_that_are_equal_everywhere_are_rows_of_every_vertex():
+    program, graph = traced(uniform, "uniform"), graph_for("shortest_paths")
+    engine = ScipyEngine(ScipySchedule())
+    engine.prepare(program, graph, 3, CPU, Phases())
+    engine.reset(inputs_for(program, graph, 3))
+    engine.run(2)
+    np.testing.assert_array_equal(engine.values("x"), np.full((graph.num_vertices, 3), 2.0, np.float32), strict=True)
+    reference = ReferenceRun(program, graph, 3)
+    reference.reset(inputs_for(program, graph, 3))
+    reference.run(2)
+    np.testing.assert_allclose(engine.values("y"), reference.values("y"), rtol=1e-5)
+
+
+def test_a_superstep_after_a_state_computes_constant_reductions_once_and_keeps_the_state():
+    program, graph = traced(uniform, "uniform"), graph_for("shortest_paths")
+    engine, edges = ScipyEngine(ScipySchedule()), []
+    engine.prepare(program, graph, 3, CPU, Phases())
+    engine.reset(inputs_for(program, graph, 3))
+    step = engine.step
+    engine.step = lambda: edges.append(step())
+    state = {"y": np.arange(graph.num_vertices, dtype=np.float32)}
+    for _ in range(3):
+        found = engine.after(state)["y"] - state["y"]
+    np.testing.assert_allclose(found, engine.values("weights"), rtol=1e-5, atol=1e-6)
+    assert edges == [graph.num_edges, 0, 0]
+    assert np.array_equal(state["y"], np.arange(graph.num_vertices))
+
+
+def test_the_explanation_names_the_implementation_of_every_stage():
+    program, graph = program_named("power_iteration"), graph_for("power_iteration")
+    engine = ScipyEngine(ScipySchedule())
+    engine.prepare(program, graph, 3, CPU, Phases())
+    first, schedule, *stages = engine.explain().splitlines()
+    assert (first, schedule.startswith("schedule ScipySchedule()")) == ("ScipyEngine", True)
+    assert [line.split(":")[0].strip() for line in stages] == [stage.name for stage in program.stages]
+    for line, stage in zip(stages, program.stages, strict=True):
+        product = engine.products.get(stage.name)
+        way = "array functions over all vertices"
+        if product is not None:
+            way = f"CSR of {product.coefficient!r} times dense {product.dense!r}"
+        assert line == f"  {stage.name}: scipy.sparse {way}"

@@ -194,7 +194,8 @@ extern "C" model* mf_train(const problem* given, parameter p)
     if (p.nr_bins == 0) return nullptr;
     float *users = new float[given->m * p.k](), *items = new float[given->n * p.k]();
     model* made = new model{p.fun, given->m, given->n, p.k, 0.5f, users, items};
-    const int whole[] = {p.fun, p.k, p.nr_threads, p.nr_bins, p.nr_iters, p.do_nmf, p.quiet, p.copy_data, int(given->nnz)};
+    const int whole[] = {p.fun, p.k, p.nr_threads, p.nr_bins, p.nr_iters,
+                         p.do_nmf, p.quiet, p.copy_data, int(given->nnz)};
     const float real[] = {p.lambda_p1, p.lambda_p2, p.lambda_q1, p.lambda_q2, p.eta};
     for (int i = 0; i < 9; ++i) users[i] = whole[i];
     for (int i = 0; i < 5; ++i) users[9 + i] = real[i];
