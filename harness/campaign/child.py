@@ -246,7 +246,7 @@ def _changed(
     def work() -> Problem | None:
         report.stage("change the graph")
         changed = changed_graph(problem, warm)
-        report.stage("run before the change")
+        report.stage("engine")
         values = with_engine(
             spec, cell, problem, report, phases, memory_bytes,
             lambda engine: run_before(engine, cell, problem, report),

@@ -56,6 +56,7 @@ def changed_key(problem: Problem, warm: Warm) -> str:
 
 def run_before(engine: GuardedEngine, cell: Cell, problem: Problem, report: ChildReport) -> Values | None:
     """Return all state after a run on the current graph; None, with the outcome recorded, if it does not settle."""
+    report.stage("run before the change")
     engine.prepare(problem.program, problem.graph, problem.features, cell.device, Phases())
     with engine.use.alone():
         reset(engine, problem.inputs)
