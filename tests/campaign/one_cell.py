@@ -7,7 +7,7 @@ import dataclasses
 import datetime as dt
 import os
 import sys
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from importlib.metadata import EntryPoint
 from types import ModuleType
 
@@ -90,10 +90,10 @@ def report_of(monkeypatch, tmp_path):
         cell = resolve_cell(copy.deepcopy(CONFIG) | {"engine": {"name": name}} | config, registry)
         monkeypatch.setitem(registry.engines, name, dataclasses.replace(known, factory=f"{_MODULE}:Engine"))
         work = WorkFolder(tmp_path / f"work-{len(list(tmp_path.iterdir()))}")
-        _run(dataclasses.replace(cell, **changes), work)
+        with closing(work):
+            _run(dataclasses.replace(cell, **changes), work)
+            fields, damaged = work.reported()
         monkeypatch.setitem(registry.engines, name, known)
-        fields, damaged = work.reported()
-        work.close()
         assert not damaged
         return fields
 
