@@ -9,10 +9,11 @@ import sys
 
 import pytest
 
-from harness.campaign.cell import Cell, folder_name, graph_label, resolve_cell
+from harness.campaign.cell import Cell, folder_name, graph_label, load, resolve_cell
 from harness.campaign.errors import CampaignError
 from harness.campaign.problem import identity
 from harness.contract import ScheduleError
+from harness.language.algorithm import MOST_FEATURES
 from harness.plugins import UnknownName, load_plugins
 from tests.conftest import FAKES
 
@@ -100,6 +101,11 @@ def test_a_cell_survives_the_way_to_another_process(registry):
         ({"features": -3}, CampaignError, "features is -3"),
         ({"features": 2.5}, CampaignError, "features is 2.5"),
         ({"features": True}, CampaignError, "features is True"),
+        (
+            {"features": MOST_FEATURES + 1},
+            CampaignError,
+            f"features is {MOST_FEATURES + 1}; a program has 1 to {MOST_FEATURES} on every engine",
+        ),
         ({"features": "many"}, CampaignError, "features is 'many'"),
         ({"max_supersteps": 0}, CampaignError, "max_supersteps is 0"),
         ({"device__kind": "cuad"}, CampaignError, "device.kind is 'cuad'; did you mean 'cuda'"),
@@ -292,3 +298,50 @@ def test_a_limit_of_a_gpu_is_no_part_of_a_cell_on_the_processor():
     limits = {"time_s": 10, "device_memory_gb": 1.0}
     cell = resolve_cell(config(engine=engine, algorithm=algorithm, graph=graph, limits=limits), load_plugins())
     assert cell.device.memory is None
+
+
+@pytest.mark.parametrize("features", [1, MOST_FEATURES])
+def test_a_program_has_up_to_the_most_features(registry, features):
+    assert resolve_cell(config(features=features), registry).features == features
+
+
+def test_options_in_another_order_are_the_same_cell(registry):
+    """The same cell is measured once, whatever the order of the overrides."""
+    names = [("direction", "pull"), ("width", 2)]
+    cells = [
+        resolve_cell(config(engine=dict([("name", "fake_right"), *given])), registry) for given in (names, names[::-1])
+    ]
+    assert [cell.given for cell in cells] == [("direction", "width")] * 2
+    assert cells[0] == cells[1]
+    assert cells[0].key("machine") == cells[1].key("machine")
+    assert resolve_cell(config(engine={"name": "fake_right", "width": None}), registry).given == ()
+
+
+def test_labels_and_code_do_not_make_another_request(registry):
+    cell = resolve_cell(config(), registry)
+    other = dataclasses.replace(cell, labels={}, sources="changed", graph_sources="changed")
+    assert other == cell
+    assert other.requested() == cell.requested()
+    assert dataclasses.replace(cell, features=5) != cell
+
+
+class Nameless(Exception):
+    def __init__(self):
+        super().__init__("no such file")
+
+
+@pytest.mark.parametrize(
+    ("error", "met"),
+    [
+        (ImportError("no module 'x'"), "no module 'x'"), (KeyError("x"), "KeyError: 'x'"),
+        (Nameless(), "Nameless: no such file"), (SystemExit(3), "SystemExit: 3"),
+    ],
+)  # fmt: skip
+def test_code_of_a_plugin_that_cannot_be_loaded_is_named_with_its_error(monkeypatch, error, met):
+    def fail(module):
+        raise error
+
+    monkeypatch.setattr("importlib.import_module", fail)
+    with pytest.raises(CampaignError) as refused:
+        load("json:loads")
+    assert str(refused.value) == f"'json:loads', which a plugin names, cannot be loaded: {met}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections import namedtuple
@@ -46,6 +47,24 @@ def test_packages_are_those_that_are_installed(monkeypatch):
         assert environment.environment()["packages"] == {"numba": "1.0", "torch": "2.0"}
     finally:
         environment.environment.cache_clear()
+
+
+def test_usable_cores_are_those_of_this_process(monkeypatch):
+    affinity = {0: {1, 4, 6}, os.getpid(): {1, 4, 6}}
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: affinity.get(process, set(range(99))))
+    monkeypatch.setattr(os, "cpu_count", lambda: 99)
+    facts = environment.environment.__wrapped__()
+    assert (facts["usable_cores"], facts["cores"]) == (3, 99)
+
+
+def test_the_commit_is_that_of_the_harness_and_not_of_a_project_around_it(monkeypatch, tmp_path):
+    asked = []
+    (tmp_path / ".git").mkdir()
+    monkeypatch.setattr(environment, "_git", lambda root, *arguments: asked.append(root) or "of the project")
+    package = tmp_path / "venv" / "lib" / "site-packages" / "harness" / "campaign" / "environment.py"
+    monkeypatch.setattr(environment, "__file__", str(package))
+    assert environment.environment.__wrapped__()["commit"] is None
+    assert asked == []
 
 
 @pytest.fixture
@@ -168,6 +187,17 @@ def test_a_throttled_and_shared_gpu_is_marked_without_unknown_fields(driver):
     assert (facts["slowed_by"], facts["others"]) == (["temperature"], 1)
     assert gpu_marks(facts) == [Mark.THROTTLED, Mark.SHARED]
     assert gpu_marks(gpu_facts(1, resting=1)) == [Mark.THROTTLED]
+
+
+@pytest.mark.parametrize(("listed", "resting", "others"), [(0, 0, 0), (1, 0, 0), (1, 1, 0), (4, 1, 2), (4, 3, 0)])
+def test_others_are_the_listed_processes_without_this_one_and_without_idle_ones(
+    driver, monkeypatch, listed, resting, others
+):
+    """A driver may not list this process yet, and an idle process may have ended meanwhile."""
+    monkeypatch.setattr(sys.modules["pynvml"], "nvmlDeviceGetComputeRunningProcesses", lambda gpu: ["one"] * listed)
+    facts = gpu_facts(0, resting=resting)
+    assert facts["others"] == others
+    assert gpu_marks(facts) == ([Mark.SHARED] if others else [])
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,31 @@ def test_parameters_that_json_changes_are_not_stored(tmp_path, made):
     assert len(calls) == 2
 
 
+@pytest.mark.parametrize(
+    ("parameters", "stored"),
+    [
+        ({}, True),
+        ({"a": 0.5, "n": 3, "on": True}, True),
+        ({"a": float("inf")}, True),
+        ({"a": 1e-300, "b": float("nan")}, False),
+    ],
+)
+def test_inputs_are_stored_if_every_parameter_comes_back_as_it_was(tmp_path, made, parameters, stored):
+    calls = []
+
+    def make():
+        calls.append(1)
+        return Inputs({"x": np.arange(3.0)}, dict(parameters))
+
+    for _ in range(2):
+        found = inputs_for(["of parameters"], make)[0]
+        assert {name: (type(value), repr(value)) for name, value in found.parameters.items()} == {
+            name: (type(value), repr(value)) for name, value in parameters.items()
+        }
+        assert found.properties["x"].tolist() == [0.0, 1.0, 2.0]
+    assert len(calls) == (1 if stored else 2)
+
+
 def test_mapped_inputs_need_no_fingerprint(made):
     from types import SimpleNamespace
 

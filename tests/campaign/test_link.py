@@ -145,6 +145,7 @@ def test_the_rate_of_a_file_is_measured_and_that_of_memory_is_not(tmp_path):
     sources = np.repeat(np.arange(50), 20)
     graph = Graph.from_edges(sources, np.tile(np.arange(20), 50), num_vertices=50, name="rows")
     assert link.file_rate(graph) is None
+    assert link.link_of(Device("cpu", 0), graph, lambda: 1 / 0, lambda: 1 / 0) is None
     file = tmp_path / "neighbours"
     graph.csr.neighbours.tofile(file)
     mapped = np.memmap(file, graph.csr.neighbours.dtype, "r")

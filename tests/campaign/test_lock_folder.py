@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import stat
 from pathlib import Path
 
 import pytest
 
+from harness.cache import cache_folder
 from harness.campaign import lock_folder as locks
-from harness.campaign.lock import device_holder, device_lock, device_lock_path, file_lock
+from harness.campaign.lock import device_holder, device_lock, device_lock_path, file_lock, share_until_end
 from harness.campaign.lock_folder import LockError, lock_folder
 from harness.contract import Device
 
@@ -129,3 +131,72 @@ def test_a_refused_folder_ends_the_command_before_any_cell(folder, command, tmp_
     assert finished.returncode == 2
     assert f"the folder of locks {folder} is open to other users (mode 777)" in finished.stderr
     assert not (tmp_path / "results").exists()
+
+
+def test_without_its_driver_a_gpu_is_locked_by_its_name_or_its_number(folder, monkeypatch):
+    """Cells on two GPUs do not wait for each other."""
+    monkeypatch.setattr("harness.campaign.lock.gpu_uuid", lambda index: None)
+
+    def names():
+        return [device_lock_path(Device("cuda", index)).name for index in range(3)]
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert names() == ["cuda-0.lock", "cuda-1.lock", "cuda-2.lock"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5, MIG-a/1")
+    assert names() == ["cuda-5.lock", "cuda-MIG-a_1.lock", "cuda-2.lock"]
+    monkeypatch.setattr("harness.campaign.lock.gpu_uuid", lambda index: f"GPU-{7 - index}")
+    assert names() == ["cuda-GPU-7.lock", "cuda-GPU-6.lock", "cuda-GPU-5.lock"]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_lock_is_freed_although_its_file_is_gone(tmp_path, keep):
+    path = tmp_path / "of a cell.lock"
+    with file_lock(path, keep=keep):
+        path.unlink()
+    with file_lock(path, wait=False, keep=keep):
+        assert path.is_file()
+    assert path.is_file() == keep
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_folders_are_those_from_before_an_engine_changed_the_environment(monkeypatch, tmp_path, named):
+    """Folders that no variable names are fixed too."""
+    monkeypatch.setattr("harness.cache._fixed", {})
+    variables = {"XDG_CACHE_HOME": "user", "ONYX_HARNESS_CACHE": "cache", "ONYX_HARNESS_LOCKS": "locks"}
+    for variable, name in variables.items():
+        if named or name == "user":
+            monkeypatch.setenv(variable, str(tmp_path / name))
+        else:
+            monkeypatch.delenv(variable, raising=False)
+    folders = cache_folder(), lock_folder()
+    assert folders[0] == (tmp_path / "cache" if named else tmp_path / "user" / "onyx-harness")
+    locks.fix_folders()
+    for variable in variables:
+        monkeypatch.setenv(variable, str(tmp_path / "elsewhere"))
+    assert (cache_folder(), lock_folder()) == folders
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("soft", [300, 8192])
+def test_a_gpu_is_shared_until_the_end_of_the_process_above_other_descriptors(folder, soft):
+    """The descriptor is the last one that the process may open, or 4095."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limits[1] != resource.RLIM_INFINITY and limits[1] <= soft:
+        pytest.skip(f"needs a hard limit of more than {soft} open files")
+    gpu, last = Device("cuda"), min(soft, 4096) - 1
+    lock_folder()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, limits[1]))
+    try:
+        share_until_end(gpu)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    path = device_lock_path(gpu)
+    assert os.path.samestat(os.fstat(last), path.stat())
+    assert not os.get_inheritable(last)
+    with pytest.raises(BlockingIOError), file_lock(path, wait=False):
+        pass
+    with file_lock(path, wait=False, shared=True):
+        pass
+    os.close(last)
+    with file_lock(path, wait=False):
+        pass

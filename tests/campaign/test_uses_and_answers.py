@@ -234,6 +234,41 @@ def test_values_on_the_device_are_none_or_device_arrays():
 
 
 @pytest.mark.parametrize(
+    ("dtype", "shape", "met"),
+    [
+        ("float32", (3,), ""), ("torch.float32", (3,), ""), ("float64", (3,), "dtype float64 and shape (3,)"),
+        ("torch.float64", (3,), "dtype float64 and shape (3,)"), ("torch.float32", (4,), "dtype float32 and shape (4,)"),
+    ],
+)  # fmt: skip
+def test_values_on_the_device_may_be_of_any_library(dtype, shape, met):
+    class Name(str):  # torch.dtype is no class of NumPy
+        pass
+
+    found = SimpleNamespace(__cuda_array_interface__={}, dtype=Name(dtype), shape=list(shape))
+    engine = GuardedEngine(Plain(device_values=found))
+    prop = SimpleNamespace(dtype="float", place="vertex", shape=())
+    engine._problem = SimpleNamespace(properties={"x": prop}), SimpleNamespace(num_vertices=3, num_edges=9), 2
+    if not met:
+        assert engine.device_values("x") is found
+        return
+    with pytest.raises(TypeError) as refused:
+        engine.device_values("x")
+    wanted = "it must be of dtype float32 and shape (3,)"
+    assert str(refused.value) == f"device_values('x') is an array of {met}; {wanted}"
+
+
+def test_an_order_is_checked_once_the_program_is_known():
+    order = {"step": np.array([1, 0])}
+    engine = GuardedEngine(Plain(ordered_superstep=order))
+    found = engine.ordered_superstep()
+    assert found == order
+    assert found is not order
+    assert found["step"] is order["step"]
+    with pytest.raises(TypeError, match="it must be a mapping of names of steps to orders of edges"):
+        GuardedEngine(Plain(ordered_superstep=[0, 1])).ordered_superstep()
+
+
+@pytest.mark.parametrize(
     ("place", "dtype", "shape", "rows", "good"),
     [
         ("vertex", "float", (), None, np.zeros(3, np.float32)),
