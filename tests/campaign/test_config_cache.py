@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import MissingMandatoryValue
 
 from harness.campaign import application
 from harness.campaign.config_cache import Compositions, plain
+from harness.campaign.errors import CampaignError
 
 PRESETS = {
     "refers": "features: 3\nlimits: {time_s: '${_times.${graph.name}}'}\n_times: {grid: 1.0, rmat: 2.0}\n",
@@ -22,6 +26,8 @@ FILES = {
     "scale/mine": "defaults: [{override /device: cuda}]\nscale: mine\n",
     "engine/first": "engine: {name: scipy}\nrounds: 2\nmeasure: {repetitions: 1}\n",
     "graph/second": "graph: {name: grid}\nrounds: 3\nlimits: {time_s: 10}\n",
+    "engine/own": "engine: {name: scipy}\n_own: 4\nmeasure: {repetitions: 2}\n",
+    "graph/other": "graph: {name: grid}\n_other: 5\n",
 }
 COMPARED = 4  # configurations of a command
 COMMANDS = {  # a command, and the number of its configurations that Hydra composes
@@ -105,3 +111,75 @@ def test_a_file_may_set_keys_that_the_others_of_its_group_lack(configurations, e
     for overrides, made in found:
         assert made["measure"]["repetitions"] == (1 if "engine=first" in overrides else 7)
         assert made["limits"]["time_s"] == (10 if "graph=second" in overrides else 600.0)
+
+
+@pytest.fixture
+def compositions(configurations, monkeypatch):
+    """Return the compositions of a sweep, and the choices of each configuration that Hydra composes."""
+    made, composed = [], []
+    create, compose = Compositions.__init__, Compositions._compose_files
+    monkeypatch.setattr(Compositions, "__init__", lambda self, *given: made.append(self) or create(self, *given))
+    monkeypatch.setattr(Compositions, "_compose_files", lambda self, lines: composed.append(lines) or compose(self, lines))
+    configurations("engine=own", "algorithm=bfs", "graph=other")
+    composed.clear()
+    return made[0], composed
+
+
+def chosen(engine, graph, *values):
+    return [f"engine={engine}", "algorithm=bfs", f"graph={graph}", *values]
+
+
+def test_products_have_the_keys_of_their_own_files_and_need_few_compositions(compositions):
+    """The last of four products is not composed. A key that only one file of a group sets is in its products only."""
+    of, composed = compositions
+    found = {(e, g): of(chosen(e, g)) for e in ("own", "scipy") for g in ("other", "grid")}
+    assert composed == [tuple(chosen("own", "grid")), tuple(chosen("scipy", "other"))]
+    for (engine, graph), made in found.items():
+        assert made.get("_own") == (4 if engine == "own" else None)
+        assert made.get("_other") == (5 if graph == "other" else None)
+        assert made["measure"]["repetitions"] == (2 if engine == "own" else 7)
+        assert (made["engine"]["name"], made["graph"]["name"], made["algorithm"]["name"]) == ("scipy", "grid", "bfs")
+        assert "hydra" not in made
+    assert found["scipy", "grid"].keys() == found["own", "other"].keys() - {"_own", "_other"}
+    assert [of(chosen(*given)) for given in found] == list(found.values())
+    assert len(composed) == 2
+
+
+def test_a_value_is_that_of_its_own_configuration(compositions):
+    """Values that a command sets replace those of files, in one configuration only."""
+    of, composed = compositions
+    own, plain_ = chosen("own", "grid"), chosen("scipy", "grid")
+    before = of(own), of(plain_)
+    changed = ["measure.repetitions=9", "features=6", "measure.width=0.5", "_own=8"]
+    set_ = of([*own, *changed])
+    assert set_ == {**before[0], "features": 6, "_own": 8,
+                    "measure": {**before[0]["measure"], "repetitions": 9, "width": 0.5}}  # fmt: skip
+    assert of([*plain_, "features=${rounds}", "rounds=4"]) == {**before[1], "features": 4, "rounds": 4}
+    assert (of(own), of(plain_)) == before
+    assert len(composed) == 2
+    for value in ("mesure.width=0.5", "measure.wdith=0.5"):
+        with pytest.raises(HydraException, match=f"Could not override '{value.partition('=')[0]}'"):
+            of([*plain_, value])
+    with pytest.raises(CampaignError, match="the configuration has no key 'mesure'; did you mean 'measure'"):
+        of([*plain_, "+mesure=1"])
+
+
+def test_files_that_choices_select_are_composed(compositions):
+    """The preset has another file for one pair of choices."""
+    of, composed = compositions
+    found = {}
+    for kind in "ab":
+        for level in "xy":
+            choices = [*chosen("scipy", "grid"), "+experiment=pairs", f"kind={kind}", f"level={level}"]
+            made = of(choices)
+            found[kind + level] = made["rounds"], made["features"]
+    assert found == {"ax": (2, 1), "ay": (2, 2), "bx": (3, 1), "by": (3, 7)}
+    assert len(composed) == 4
+
+
+def test_plain_data_is_resolved_and_has_no_part_of_hydra():
+    config = OmegaConf.create({"hydra": {"job": "${never.resolved}"}, "a": {"b": [1, "${c}"]}, "c": "x"})
+    assert plain(config) == {"a": {"b": [1, "x"]}, "c": "x"}
+    assert plain(OmegaConf.create({"a": 1})) == {"a": 1}
+    with pytest.raises(MissingMandatoryValue):
+        plain(OmegaConf.create({"a": "???"}))
