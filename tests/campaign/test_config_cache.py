@@ -156,6 +156,10 @@ def test_a_value_is_that_of_its_own_configuration(compositions):
                     "measure": {**before[0]["measure"], "repetitions": 9, "width": 0.5}}  # fmt: skip
     assert of([*plain_, "features=${rounds}", "rounds=4"]) == {**before[1], "features": 4, "rounds": 4}
     assert (of(own), of(plain_)) == before
+    for value in ("limits.time_s=3", "measure.cap_s=7"):  # after other values of the same files
+        key, _, name = value.partition("=")[0].partition(".")
+        number = int(value[-1])
+        assert of([*own, value]) == {**before[0], key: {**before[0][key], name: number}}
     assert len(composed) == 2
     for value in ("mesure.width=0.5", "measure.wdith=0.5"):
         with pytest.raises(HydraException, match=f"Could not override '{value.partition('=')[0]}'"):

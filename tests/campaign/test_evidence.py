@@ -297,3 +297,45 @@ def test_with_a_sample_whole_answers_are_for_graphs_of_some_size(monkeypatch, ju
     assert (outcome, reason, fields["validation"]["against"]) == (Outcome.WRONG, "superstep 1: off", "supersteps")
     values["x"][0] = math.nan
     assert verdict(cell, problem, values, settled=True, supersteps=5, checked=checked)[0] is Outcome.DIVERGED
+
+
+@pytest.mark.parametrize(
+    ("start", "tolerance", "kept", "settles", "compared"),
+    [
+        (None, "eps", ("x",), False, True),
+        (None, "eps", ("x",), True, False),  # the answer of the reference is a fixed point itself
+        (None, None, ("x",), False, False),
+        ("warm", "eps", ("x",), False, False),
+        (None, "eps", ("x", "hidden"), False, False),
+    ],
+)
+@pytest.mark.parametrize("rests", [True, False])
+@pytest.mark.parametrize("settled", [True, False])
+def test_a_settled_answer_must_rest_if_the_reference_does_not_settle(
+    monkeypatch, judged, start, tolerance, kept, settles, compared, rests, settled
+):
+    asked = []
+    rest = Comparison(rests, 0.125, 0.5, "" if rests else "x of vertex 1 moves")
+    monkeypatch.setattr(validation, "kept_properties", lambda program: kept)
+    monkeypatch.setattr(validation, "converged", lambda problem: "a fixed point" if settles else None)
+    monkeypatch.setattr(validation, "residual", lambda *given: asked.append(given) or rest)
+    program = SimpleNamespace(control=SimpleNamespace(settles=True, tolerance=tolerance))
+    problem = SimpleNamespace(
+        start=start, by_residual=False, max_supersteps=10, graph=SimpleNamespace(num_edges=5), program=program,
+        features=3, inputs="inputs",
+    )  # fmt: skip
+    values = {"x": np.array([1, 2, 3], np.float32)}
+    found = verdict(SimpleNamespace(validate=True), problem, values, settled=settled, supersteps=10)
+    if compared and settled:
+        assert asked == [(program, problem.graph, 3, "inputs", values)]
+        assert found[0] is (Outcome.OK if rests else Outcome.WRONG)
+        assert found[1] == rest.detail
+        against = "its own next superstep in float64, as the reference does not settle"
+        if not rests:
+            assert found[2]["validation"] == {
+                "ok": False, "error": 0.125, "bound": 0.5, "detail": rest.detail, "against": against
+            }  # fmt: skip
+    else:
+        assert asked == []
+    if not (compared and settled) or rests:
+        assert found == (Outcome.OK, "", FIELDS)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from harness.campaign import device_rates, floors
+from harness.campaign import device_rates, floors, rates_process
 from harness.campaign.device_rates import rates_of
 from harness.campaign.floors import floor_fields
 from harness.campaign.least_work import WORK
+from harness.campaign.lock import device_lock_path, file_lock
 from harness.contract import Device
 from harness.device import cpu_rates
 from harness.records import Mark, RecordError, read_records
@@ -216,3 +218,23 @@ def test_a_cell_has_a_floor_and_the_table_shows_it(command, cache, tmp_path):
     assert floor["seconds"] == pytest.approx(floor["bytes"] / 1e12)
     assert " floor " in finished.stdout
     assert "100 % cannot be exceeded" in finished.stdout
+
+
+@pytest.mark.parametrize("rates", [dict(SLOW), None])
+def test_the_process_of_the_rates_measures_the_device_that_it_is_told_alone(monkeypatch, tmp_path, rates):
+    """Of a processor without known caches there are none."""
+    monkeypatch.setenv("ONYX_HARNESS_LOCKS", str(tmp_path / "locks"))
+    asked = []
+
+    def measure(threads, memory):
+        with pytest.raises(BlockingIOError), file_lock(device_lock_path(CPU), wait=False):
+            pass
+        asked.append((threads, memory))
+        return rates
+
+    monkeypatch.setattr(cpu_rates, "cpu_rates", measure)
+    with ExitStack() as held:
+        monkeypatch.setattr(rates_process, "_HELD", held)
+        rates_process.main(["cpu", "0", "3", "12345", str(tmp_path / "found.json")])
+    assert asked == [(3, 12345)]
+    assert json.loads((tmp_path / "found.json").read_text()) == (json.loads(json.dumps(rates)) if rates else {})

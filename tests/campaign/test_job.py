@@ -225,6 +225,13 @@ def test_a_clock_that_disagrees_makes_times_implausible(run, monkeypatch):
     assert run({**OK, "outcome": "wrong", "reason": "x"})["reason"] == "4 s are wrong", "the record is kept"
 
 
+@pytest.mark.parametrize("outcome", [one for one in Outcome if one is not Outcome.OK])
+def test_a_clock_that_disagrees_is_not_the_outcome_of_a_cell_that_failed(run, monkeypatch, outcome):
+    monkeypatch.setattr(job, "wrong_clock", lambda *_: "the clock is wrong")
+    made = run({**OK, "outcome": outcome.value, "reason": "its own"})
+    assert (made["outcome"], made["reason"]) == (outcome.value, "its own")
+
+
 def test_an_interrupted_cell_is_recorded_and_the_interruption_passed_on(run, assignment):
     with pytest.raises(KeyboardInterrupt):
         run({"stage": "rate", "features": 4}, KeyboardInterrupt())

@@ -152,6 +152,24 @@ def test_without_edges_or_supersteps_there_are_no_bytes(program):
     assert least_bytes(trace(program()), GRAPH.facts, 2, []) == []
 
 
+def test_a_program_without_edges_needs_no_bytes_of_them():
+    class Alone(Product):
+        def build(self, p):
+            p.vertex("start", K)
+            p.vertex("x", K, start="start")
+
+            @p.over_vertices
+            def step(v):
+                return {"x": 0.5 * v.x}
+
+            self.control(p)
+
+    program = trace(Alone())
+    found = edge_needs(program, 4)
+    assert (found.row, found.edge, found.most_visits, found.stages) == (0, 0, 0, 0)
+    assert least_bytes(program, GRAPH.facts, 4, steps(0, 0)) == [0, 0]
+
+
 @pytest.mark.parametrize(
     ("algorithm", "row", "edge", "visits", "stages"),
     [

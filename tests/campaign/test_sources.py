@@ -42,3 +42,28 @@ def test_vertices_without_out_edges_do_not_count(package):
 def test_a_module_that_does_not_exist_is_named():
     with pytest.raises(CampaignError, match="no_such_package_at_all"):
         sources.source_hash(["no_such_package_at_all.engine:Engine"])
+
+
+@pytest.mark.parametrize("name", ["harness.contract", "harness.language", "harness.lowering", "harness.device"])
+def test_every_cell_depends_on_the_code_below_the_engines(package, monkeypatch, tmp_path, name):
+    before, files = hashed(), sources._files
+    (tmp_path / "changed.py").write_text("changed")
+    monkeypatch.setattr(
+        sources, "_files", lambda package: [tmp_path / "changed.py"] if package == name else files(package)
+    )
+    assert hashed() != before
+
+
+@pytest.mark.parametrize(
+    ("module", "hashed_package"),
+    [
+        ("a_package.parts.engine", "a_package.parts"), ("alone", "alone"), ("engines.simple", "engines.simple"),
+        ("engines.onyx.engine", "engines.onyx"), ("harness.algorithms.bfs", "harness.algorithms.bfs"),
+        ("harness.contract", "harness.contract"), ("harness.graph.generators.rmat", "harness.graph.generators"),
+    ],
+)  # fmt: skip
+def test_the_code_of_a_plugin_is_its_package_and_of_the_harness_its_module(monkeypatch, module, hashed_package):
+    found = []
+    monkeypatch.setattr(sources, "_hash_of", lambda package: found.append(package) or package)
+    sources.source_hash([f"{module}:Name", f"{module}:Another"])
+    assert sorted(found) == sorted({hashed_package, *sources.FOUNDATION})
