@@ -201,6 +201,32 @@ def test_a_launcher_gets_jobs_in_batches(planned, ran, monkeypatch, batch, start
         assert place["journal"].endswith(".journal'")
 
 
+@pytest.mark.parametrize("batch", [None, 2])
+def test_a_launcher_gets_no_jobs_of_a_sweep_that_is_done(planned, ran, monkeypatch, batch):
+    found = ran({})
+    assert status_of(planned(1, 2)) == 0
+    launcher = Launcher()
+    run_plan(planned(1, 2), launcher, batch)
+    assert (launcher.got, found) == ([], [1, 2])
+
+
+@pytest.mark.parametrize(("left", "status"), [([1, 2, 3], 0), ([1, 3], 1), ([], 1)])
+def test_a_sweep_without_all_of_its_records_has_failed(planned, ran, monkeypatch, left, status):
+    """A record may have been removed, or may be unreadable."""
+    ran({})
+    plan = planned(1, 2, 3)
+    show = sweep._show
+
+    def then_removed(given):
+        for one in plan.cells:
+            if one.cell.features not in left:
+                (one.folder / "record.json").write_text("{")
+        return show(given)
+
+    monkeypatch.setattr(sweep, "_show", then_removed)
+    assert status_of(plan) == status
+
+
 def test_a_worker_that_died_is_named(planned, ran, monkeypatch):
     monkeypatch.setattr(sweep, "to_build", lambda *_: [])
     ran({})

@@ -215,3 +215,15 @@ def test_a_shared_use_continues_after_a_failure_alone():
             _ = 1 / 0
         assert not is_free(path)
         assert is_free(path, shared=True)
+
+
+def test_a_shared_use_that_cannot_be_taken_again_ends_with_the_reason(monkeypatch):
+    """Nothing is left of it, whatever was to be left later."""
+    use, path = device_use(), device_lock_path(GPU)
+
+    def refused(*_, **__):
+        raise OSError("no more locks")
+
+    with pytest.raises(OSError, match="no more locks"), use.shared(), use.away():
+        monkeypatch.setattr("harness.campaign.device_use.device_lock", refused)
+    assert is_free(path)

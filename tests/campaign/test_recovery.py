@@ -49,3 +49,13 @@ def test_cells_that_nobody_runs_are_cleared_around_one_that_is_run(tmp_path):
     assert (work / "b" / "aside" / "record.json").read_text() == "b"
     for cell in "ac":
         assert (tmp_path / cell / "record.json").read_text() == cell
+
+
+def test_locks_of_cells_without_a_folder_are_removed_and_other_files_stay(tmp_path):
+    work = tmp_path / ".running"
+    work.mkdir()
+    for name in ("gone.lock", "notes.txt", "sweep.lock", "held.lock"):
+        (work / name).touch()
+    with file_lock(work / "held.lock"):
+        clean_up(tmp_path)
+        assert sorted(path.name for path in work.iterdir()) == ["held.lock", "notes.txt", "sweep.lock"]

@@ -70,3 +70,30 @@ def test_a_window_that_an_exception_ended_does_not_count(tmp_path):
         pass
     fields = {**reported, "solve": {"samples": [3_000.0]}}
     assert "the samples add up to 3e+03 s" in wrong_clock(fields, tmp_path, system_offset())
+
+
+def test_each_window_is_marked_at_its_two_ends(tmp_path, monkeypatch):
+    """The window is that of the process's clock; its marks are beside the folder of the artefacts."""
+    (tmp_path / "made").mkdir()
+    now = iter([10.0, 13.5, 20.0, 20.25])
+    monkeypatch.setattr("harness.clock.perf_counter", lambda: next(now))
+    told = []
+    report = SimpleNamespace(tell=lambda **fields: told.append(fields))
+    found = []
+    for number in range(2):
+        with solve_window(report, tmp_path / "made"):
+            found.append({path.name for path in tmp_path.glob(".solve-*")})
+            assert f".solve-ended-{number}" not in found[-1]
+    assert found == [{".solve-began-0"}, {".solve-began-0", ".solve-ended-0", ".solve-began-1"}]
+    assert told == [{"solve_window": 3.5}, {"solve_window": 0.25}]
+    assert list((tmp_path / "made").iterdir()) == []
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_an_error_in_a_window_passes_although_its_mark_is_gone(tmp_path, removed):
+    (tmp_path / "made").mkdir()
+    with pytest.raises(ZeroDivisionError), solve_window(SimpleNamespace(tell=None), tmp_path / "made"):
+        if removed:
+            (tmp_path / ".solve-began-0").unlink()
+        _ = 1 / 0
+    assert not list(tmp_path.glob(".solve-*"))
