@@ -74,7 +74,12 @@ def sought(monkeypatch):
 
 
 def expected(**found):
-    nothing = {"superstep": None, "tolerance": None, "error": 0.25, "error_before": pytest.approx(math.nan, nan_ok=True)}
+    nothing = {
+        "superstep": None,
+        "tolerance": None,
+        "error": 0.25,
+        "error_before": pytest.approx(math.nan, nan_ok=True),
+    }
     return {**nothing, "bound": 1.0, "against": "by hand", "solve": None, **found}
 
 

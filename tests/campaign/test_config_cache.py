@@ -119,7 +119,9 @@ def compositions(configurations, monkeypatch):
     made, composed = [], []
     create, compose = Compositions.__init__, Compositions._compose_files
     monkeypatch.setattr(Compositions, "__init__", lambda self, *given: made.append(self) or create(self, *given))
-    monkeypatch.setattr(Compositions, "_compose_files", lambda self, lines: composed.append(lines) or compose(self, lines))
+    monkeypatch.setattr(
+        Compositions, "_compose_files", lambda self, lines: composed.append(lines) or compose(self, lines)
+    )
     configurations("engine=own", "algorithm=bfs", "graph=other")
     composed.clear()
     return made[0], composed

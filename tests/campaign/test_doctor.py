@@ -81,6 +81,41 @@ def test_a_gpu_needs_cupy_for_the_cuda_version_of_its_driver(monkeypatch):
     assert wrong["NVRTC"].state == "problem"
 
 
+@pytest.mark.parametrize(
+    ("builds", "driver", "met"),
+    [
+        (["cupy-cuda12x"], 12_080, None), (["cupy-cuda12x"], 13_000, None), (["cupy-cuda13x"], 13_000, None), ([], 12_080, None),
+        (["cupy-cuda13x"], 12_080, "the driver supports CUDA up to 12.8"),
+        (["cupy-cuda12x", "cupy-cuda13x"], 13_010, "several builds"),
+        (["cupy-cuda12x", "cupy-cuda13x"], None, "several builds"), (["cupy-cuda13x"], None, None),
+    ],
+)  # fmt: skip
+def test_a_build_of_cupy_must_be_the_only_one_and_fit_the_driver(monkeypatch, builds, driver, met):
+    monkeypatch.setattr(doctor, "installed_version", lambda name: "14.2" if name in builds else None)
+    given = GPU["driver"] | {"cuda": driver} if driver else NO_GPU["driver"]
+    found = by_name(GPU | {"driver": given})
+    assert found["CuPy"].found == f"14.2.0 ({', '.join(builds) or 'unknown build'})"
+    right = "cuda12" if driver and driver < 13_000 else "cuda13"
+    fix = f"pip uninstall -y {' '.join(builds)} && pip install 'onyx-harness[{right}]'"
+    assert found.get("CuPy build") == (met and Finding("CuPy build", met, "problem", fix))
+
+
+def test_the_report_has_every_finding_and_then_what_to_do():
+    found = [
+        Finding("Python", "3.12"), Finding("cache", "is full", "problem", "free some space"),
+        Finding("ncu", "not there", "optional", "install it"), Finding("GPU", "none", "optional"),
+        Finding("driver", "is old", "problem"),
+    ]  # fmt: skip
+    assert report(found).splitlines() == [
+        "  ok  Python  3.12", "  !!  cache   is full", "  -   ncu     not there", "  -   GPU     none",
+        "  !!  driver  is old",
+        "", "To fix:", "  cache  free some space", "", "To enable more:", "  ncu  install it", "", "Problems: 2.",
+    ]  # fmt: skip
+    assert report(found[:1]).splitlines() == [
+        "  ok  Python  3.12", "", "Everything that a comparison on the CPU needs is here.",
+    ]  # fmt: skip
+
+
 def test_what_disturbs_times_on_a_gpu_is_noted():
     shared = by_name(GPU | {"nvml": {"driver": "570.1", "others": 2}})["GPU load"]
     assert (shared.state, shared.found) == (

@@ -128,12 +128,15 @@ def failing(error):
     ],
 )
 @pytest.mark.parametrize("close_error", [None, OSError("and again")])
-def test_an_error_of_an_engine_is_the_outcome_and_closes_it_once(worked, error, outcome, reason, close_error):
+def test_an_error_of_an_engine_is_the_outcome_and_closes_it_once(worked, capsys, error, outcome, reason, close_error):
     made, fields, calls, _ = worked(failing(error), close_error=close_error)
     assert made is None
     assert (fields["outcome"], fields["reason"]) == (outcome, reason)
     assert calls.count("close") == 1
     assert "check" not in calls
+    printed = capsys.readouterr().err
+    assert ("OSError: and again" in printed) == (close_error is not None)
+    assert (type(error).__name__ in printed) == (outcome != "unsupported" or close_error is not None)
 
 
 @pytest.mark.parametrize("error", [MemoryError("8 GB"), StoreError("full"), Unsupported("not here")])

@@ -212,6 +212,7 @@ def test_the_best_answer_that_there_is_is_expected(levels, monkeypatch, settled,
         (4, "a trace\n3 GB are missing", MemoryError, "the reference: 3 GB are missing"),
         (5, "a trace\nthe cache is full", CacheError, "the cache is full"),
         (3, "a trace\nno such file\n", CampaignError, "the reference cannot be computed: no such file"),
+        (3, "no such file", CampaignError, "the reference cannot be computed: no such file"),
         (-9, "", CampaignError, "the reference cannot be computed: exit status -9"),
     ],
 )

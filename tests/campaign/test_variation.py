@@ -17,7 +17,10 @@ V, E = 3, 5
 
 def posed(*, edges=E, bipartite=None, earlier=None):
     """Return a graph of three vertices, and a program with inputs of vertices, of edges and of the graph."""
-    sources, destinations = np.arange(edges) % bipartite[0] if bipartite else np.arange(edges) % V, np.full(edges, V - 1)
+    sources, destinations = (
+        np.arange(edges) % bipartite[0] if bipartite else np.arange(edges) % V,
+        np.full(edges, V - 1),
+    )
     graph = Graph.from_edges(sources, destinations, num_vertices=V, bipartite=bipartite, name="g", duplicates="keep")
     places = {"at": "vertex", "on": "vertex", "along": "edge", "ids": "edge", "scale": "graph"}
     properties = {name: SimpleNamespace(place=place) for name, place in places.items()}
