@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.api import Evaluator, Graph, GraphFacts, Inputs, Program, concrete, segment_reduce
+from harness.api import EdgeReduce, Evaluator, Graph, GraphFacts, Inputs, Program, concrete, segment_reduce
 from harness.api.linear import GATHERED, Start, Symmetry
 
 Array = NDArray[Any]
@@ -81,7 +81,8 @@ def _sizes(form: Symmetry, graph: Graph, start: Start, features: int) -> Array:
         size = segment_reduce(np.abs(_on(edge(form.coefficient), graph)), graph.in_offsets, "sum")
     if not program.properties[form.state].shape:
         return np.asarray(size.reshape(graph.num_vertices, -1).sum(axis=1))
-    each = size.ndim == 2 and size.shape[1] == features and len(form.update.shape) == 1
+    (message,) = (s.message for s in program.stages if isinstance(s, EdgeReduce) and s not in form.constant)
+    each = size.ndim == 2 and len(message.shape) == 1  # of an outer product, every feature has all coefficients
     size = size if each else size.reshape(graph.num_vertices, -1).sum(axis=1)[:, None]
     return np.broadcast_to(size, (graph.num_vertices, features))
 
