@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from engines.outofmemory.scaph.cuda_subgraphs import SubgraphStreamer
-from engines.outofmemory.scaph.cuda_unpacking import HOLD
+from engines.outofmemory.scaph.cuda_unpacking import BYTES, HOLD, RESTORE, WORDS
 from harness.algorithms.sssp import SSSP
+from harness.emulation.compiler import Kernel
 from harness.graph import Graph
 from harness.graph.generators import grid
 from harness.language.reference import ReferenceRun
@@ -115,3 +116,25 @@ def test_rows_that_were_not_packed_wait(held, run_scaph, monkeypatch):
     assert taken.transfers.subgraphs["low"] == (5 if held else 4), "the subgraph of the row that waits again, later"
     wanted = [0, 1, 2, 1, 3 if held else np.inf, 2]
     np.testing.assert_array_equal(engine.values("distance")[:, 0], wanted)
+
+
+@pytest.mark.parametrize("values", ["high", "low"])
+def test_kernels_of_the_queue_are_counted(values, run_scaph, monkeypatch):
+    """The kernels of every subgraph that is processed, and those that count active vertices and end a superstep.
+
+    Of the first superstep, which is synchronous, the kernel that counts is left out; so are those of packed rows.
+    """
+    engine, run, names = two_subgraphs(run_scaph, values=values, rounds=2), Kernel._run, []
+
+    def noted(kernel, *given):
+        names.append(kernel.name)
+        run(kernel, *given)
+
+    monkeypatch.setattr(Kernel, "_run", noted)
+    statistics = engine.run(100)
+    packing = {WORDS, BYTES, HOLD, RESTORE}
+    assert (packing & set(names) == set()) == (values == "high")
+    counted = [name for name in names if name not in packing]
+    assert engine.operations(statistics).launches == len(counted) - 1
+    assert engine.operations(engine.run(100)).launches == 0, "it has settled"
+    engine.close()
