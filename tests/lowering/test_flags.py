@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness.lowering.buffers import Holds
 from harness.lowering.cpu.batches import BATCH, SPARSE, flagged_batches
 from harness.lowering.cpu.buffers import CpuBuffer
-from harness.lowering.cpu.flags import BLOCK, blocks_of, flag_arrays, flagged_loop
+from harness.lowering.cpu.flags import BLOCK, blocks_of, clear_flagged, flag_arrays, flagged_loop
 from harness.lowering.cpu.kernels import KernelBuilder
 from harness.lowering.cpu.memory import Memory
 from harness.lowering.cpu.module_source import compiled
@@ -112,6 +112,17 @@ def test_bounds_are_kept_at_the_ends_of_blocks(visit, first):
         assert visited(visit["take"], flags, blocks, [first, last]).tolist() == list(range(first, last))
         assert np.flatnonzero(~flags).tolist() == list(range(first, last))
         assert visited(visit["take"], flags, blocks, [0, 200]).tolist() == [*range(first), *range(last, 200)]
+
+
+@pytest.mark.parametrize("first", [0, 1, 63, 64, 65, 128])
+def test_clearing_a_part_leaves_the_others_their_flags(first):
+    """The second level of a block is cleared with the last of its flags only."""
+    for last in (end for end in (0, 1, 63, 64, 65, 127, 128, 129, 192, 200) if end >= first):
+        flags, blocks = flag_arrays(200, True)
+        clear_flagged(flags.ctypes.data, blocks.ctypes.data, first, last)
+        assert np.flatnonzero(~flags).tolist() == list(range(first, last))
+        whole = [block for block in range(len(blocks)) if first <= block * BLOCK and (block + 1) * BLOCK <= last]
+        assert np.flatnonzero(~blocks).tolist() == whole
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 128, 1000])

@@ -46,6 +46,12 @@ def test_a_state_that_is_given_has_to_be_within_the_ranges(alive, every):
     assert kept("kcore").rebuild_every({"alive": np.array(alive, np.float32)}) == every
 
 
+def test_a_state_of_float64_is_not_rounded_before_its_ranges_are_checked():
+    assert kept("kcore").rebuild_every({"alive": np.array([1.0 - 1e-12, 0.0, 1.0])}) == 64
+    assert kept("kcore").rebuild_every({"alive": np.array([1.0 + 1e-12, 0.0, 1.0])}) == 64
+    assert kept("kcore").rebuild_every({"alive": np.array([True, False])}) == 0
+
+
 def test_without_changes_to_push_nothing_is_kept():
     assert KeptAccumulators().rebuild_every({"alive": np.array([0.5])}) == 0
     assert KeptAccumulators.of(program("kcore"), small("hub").facts, (), 64).rebuild_every({}) == 0

@@ -51,6 +51,9 @@ def test_any_part_of_any_ids_is_unpacked(data):
     [
         (np.full(32, 5), 0, False),
         (np.arange(32) * 4, 4, True),  # gaps of 4 with a sign: 4 bits; up to 124 from the least: 7 bits
+        (np.arange(32)[::-1] * 4, 3, True),  # gaps of -4 with a sign: 3 bits
+        ([1000, 998, 1003, 999, 1001, 1000, 997, 1002] * 4, 3, False),
+        (np.cumsum([500, -7, 7, -6, 5, 7, 7, 7] + [7, 7, -1, 7] * 6), 4, True),  # gaps from -7 to 7 but for the first
         ([100, 0] * 16, 7, False),  # gaps of 100 and a sign: 8 bits
         ([0, MOST] * 16, 31, False),
     ],
@@ -86,3 +89,11 @@ def test_graphs_beyond_the_positions_are_refused():
     assert refusal(facts(1 << 20, 1 << 26)) == ""
     assert "packs ids below 2^31" in refusal(facts(1 << 31, 1 << 20))
     assert "positions of 32 bits" in refusal(facts(1 << 30, 1 << 33))
+
+
+def test_limits_of_packed_ids_are_sharp():
+    """Ids below 2 have one bit, so that a block of 32 has one word."""
+    assert refusal(facts((1 << 31) - 1, 1 << 20)) == ""
+    assert refusal(facts(2, 32 * ((1 << 32) - 1))) == ""
+    assert "positions of 32 bits" in refusal(facts(2, 32 * ((1 << 32) - 1) + 1))
+    assert refusal(facts(1, 1 << 40)) == ""

@@ -23,18 +23,23 @@ def test_strips_have_every_feature_once(features, lanes):
     starts = [strips.start + number * strips.lanes for strips in found for number in range(strips.count)]
     lengths = [strips.lanes for strips in found for _ in range(strips.count)]
     assert sum(lengths) == features
+    assert all(strips.lanes and strips.count for strips in found)
     assert starts == [sum(lengths[:i]) for i in range(len(lengths))]
     assert max(lengths) <= lanes
     assert strips_of(40, 32) == [Strips(0, 32, 1), Strips(32, 8, 1)]
 
 
 def chained(src, dst, graph):
-    """Reduce reductions, which takes three passes, and choose a row by a scalar."""
+    """Reduce reductions, which takes three passes, and choose a row by a scalar and features by a row."""
     error = 0.5 - dot(src.x, dst.x)
     down = error * dst.x - 0.1 * src.x
     size = sqrt(1.0 + mean(down * down))
     share = total(src.x * where(graph.superstep > 0, down, src.x)) / 10.0
-    return {"src": {"x": src.x + 0.1 / size * down, "n": src.n + share}, "dst": {"x": dst.x + graph.rate * error}}
+    bent = where(down > 0.0, down, 0.5 * down)
+    return {
+        "src": {"x": src.x + 0.1 / size * down, "n": src.n + share},
+        "dst": {"x": dst.x + graph.rate * (error + bent)},
+    }
 
 
 def extremes(src, dst, graph):
@@ -54,6 +59,7 @@ def stepped(update):
         p.vertex("seed", K)
         p.vertex("x", K, start="seed")
         p.vertex("n", start=0.0)
+        p.vertex("pair", (2,), start=0.5)
         p.over_edges(update="both")(update)
         p.repeat(2)
         p.output("x", bound=1e-5)
@@ -97,10 +103,14 @@ def largest_of_row(src, dst, graph):
     return {"src": {"x": src.x / largest(dst.x)}, "dst": {"n": dst.n + 1.0}}
 
 
+def scaled_by_a_pair(src, dst, graph):
+    return {"src": {"x": src.x * total(src.pair * dst.pair)}, "dst": {"n": dst.n + 1.0}}
+
+
 @pytest.mark.parametrize(
     ("update", "passes", "missing"),
     [(extremes, 1, ""), (one_product, 2, ""), (chained, 3, ""), (normalised, 0, "normalize"),
-     (largest_of_row, 0, "reduce_max")],
+     (largest_of_row, 0, "reduce_max"), (scaled_by_a_pair, 0, "mul of another shape than the rows")],
 )  # fmt: skip
 def test_there_is_a_pass_for_each_reduction_that_waits_for_another(update, passes, missing):
     program, graph = stepped(update), random_ratings(users=30, items=20, num_ratings=200, seed=2)
