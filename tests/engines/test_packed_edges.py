@@ -7,6 +7,9 @@ import pytest
 
 from harness.contract import Device, Phases, ScheduleError
 from harness.graph.generators import grid, rmat
+from harness.lowering.buffers import Order
+from harness.lowering.cpu.edge_places import PackedEdges, StreamedEdges
+from harness.lowering.packed_ids import pack
 from harness.lowering.packed_sizes import most_window_bytes
 from tests.engines.problems import ALGORITHMS, new_engine, prepared, problem, program, reference
 
@@ -83,6 +86,43 @@ def test_fewer_bytes_are_read(engine, options):
         assert plain / packed > least
         assert "ids of neighbours packed" in running.explain()
         assert running.resolved_options()["codes"] == "packed"
+
+
+@pytest.mark.short_run(rows=2)
+@pytest.mark.parametrize("codes", ["plain", "packed"])
+def test_every_run_reads_the_file_of_ids_once_in_each_superstep(codes):
+    """One window has all edges: 4 bytes for each plain id, or the heads and the words of all blocks."""
+    graph, inputs = problem("pagerank", "scattered", 3)
+    options = {"edges": "streamed", "window_mb": 1, "codes": codes, "direction": "pull", "change_driven": False}
+    running = prepared("onyx", options, program("pagerank"), graph, 3)
+    of_file = pack(graph.csc.neighbours).nbytes if codes == "packed" else 4 * graph.num_edges
+    for supersteps in (1, 3, 2):
+        running.reset(inputs)
+        found = running.run(supersteps)
+        assert found.transfers.moved == {"read": supersteps * of_file}
+        assert found.transfers.visited == 4 * found.edges == supersteps * 4 * graph.num_edges
+
+
+def test_bytes_of_windows_are_known_before_they_are_read():
+    """Also of windows that begin or end within a block."""
+    ids = np.random.default_rng(2).integers(0, 5000, 150).astype(np.uint32)
+    place, room = PackedEdges(), np.empty(4096, np.uint8)
+    packed = place.streamed(place.placed_ids(ids, Order.CSR))
+    plain = place.streamed(place.placed(ids, Order.CSR))
+    for first, last in ((0, 150), (0, 0), (0, 32), (31, 33), (32, 64), (33, 34), (149, 150), (70, 141)):
+        found = np.empty(last - first, np.uint32)
+        assert packed.read_ids(first, last, found, room) == packed.stored(first, last, 150)
+        np.testing.assert_array_equal(found, ids[first:last])
+        assert plain.stored(first, last, 150) == 4 * (last - first)
+    assert (plain.row(150), packed.row(150)) == (4, 4)
+    assert packed.stored(0, 150, 150) == pack(ids).nbytes
+
+
+def test_each_array_that_is_streamed_has_a_file_of_its_own():
+    place = StreamedEdges()
+    streamed = {id(place.placed(np.full(3, number, np.float32), Order.CSC)): number for number in range(50)}
+    assert sorted(streamed.values()) == list(range(50))
+    assert place.streamed(np.empty(0, np.float32)) is None
 
 
 def test_the_room_for_packed_ids_is_a_part_of_the_memory():

@@ -92,3 +92,14 @@ def test_every_kind_of_table_is_among_them():
         if not inspect.isabstract(kind) and "cuda" not in kind.__module__ and "tests" not in kind.__module__:
             found.add(kind)
     assert found == set(map(type, TABLES))
+
+
+def test_tables_of_edges_have_an_element_for_each_edge():
+    """Where edges are in files, their arrays are too."""
+    graph = graphs()[0]
+    for table in TABLES:
+        lengths = {len(array) for array in arrays_in(table.named(table.of(graph)))}
+        if isinstance(table, (Reverse, Places, Rows)):
+            assert table.of_edges
+        if table.of_edges:
+            assert lengths == {graph.num_edges}, table
