@@ -74,6 +74,11 @@ def stepped(update):
 )
 @pytest.mark.parametrize("update", [chained, extremes, normalised])
 def test_values_are_those_of_float64(update, features, lanes, monkeypatch):
+    check_values(update, features, lanes, monkeypatch)
+
+
+def check_values(update, features, lanes, monkeypatch):
+    """Compare the values of an update of rows in strips of some lanes with the float64 reference."""
     monkeypatch.setattr(strips_module, "updated_lanes", lambda: lanes)
     program, graph = stepped(update), random_ratings(users=30, items=20, num_ratings=200, seed=2)
     engine = LonestarCpuEngine(LonestarSchedule(order="levels", shuffle=False))
