@@ -38,7 +38,8 @@ def njit(*_: object, **__: object) -> Callable[[Any], Any]:
 
 def within(array: Any, start: int, count: int = 1) -> slice:
     """Return a slice; fail if it is not within the array."""
-    assert start >= 0 and start + count <= len(array), f"{start} .. {start + count} of {len(array)}"
+    inside = 0 <= start <= len(array) - count
+    assert inside, f"{start} .. {start + count} of {len(array)}"
     return slice(int(start), int(start) + count)
 
 
@@ -55,7 +56,7 @@ def load(size: int) -> Callable[..., Any]:
 
 def store(array: Any, start: int, row: Any) -> None:
     """Write a row of the array's own kind."""
-    assert isinstance(row, np.ndarray) and row.dtype == array.dtype, (array.dtype, row)
+    assert np.asarray(row).dtype == array.dtype, (array.dtype, row)
     array[within(array, start, len(row))] = row
 
 
@@ -166,7 +167,7 @@ def next_batch(flags: Any, blocks: Any, batch: list[int], head: int, stop: int, 
     block = head // BLOCK
     while len(batch) < BATCH and block * BLOCK < stop:
         bits = int(take_flags(flags, blocks, block, head, stop) if take else flagged_in(flags, block, head, stop))
-        batch += [block * BLOCK + bit for bit in range(BLOCK) if bits >> bit & 1 and blocks is not None]
+        batch += [block * BLOCK + bit for bit in range(BLOCK) if bits >> bit & 1]
         block += 1
     return len(batch), min(block * BLOCK, stop), True
 
