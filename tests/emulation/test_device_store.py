@@ -6,6 +6,7 @@ import gc
 import itertools
 import weakref
 
+import numpy as np
 import pytest
 
 from harness.algorithms.als import ALS
@@ -17,7 +18,9 @@ from harness.graph.generators import grid
 from harness.language import K, trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
+from harness.lowering.buffers import Order
 from harness.lowering.cuda import executor as cuda
+from harness.lowering.cuda import memory
 from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.edge_places import PLACES, ResidentEdges
 from harness.lowering.cuda.ranges import Over
@@ -123,6 +126,26 @@ def test_memory_is_required_only_for_what_the_store_lacks(emulated, monkeypatch)
     assert required == [plan.bytes_needed, plan.bytes_needed - of_graph]
     for engine in engines:
         engine.close()
+
+
+@pytest.mark.parametrize("at_once", [7, 1 << 24])
+def test_edge_values_are_reordered_in_parts(at_once, emulated, monkeypatch):
+    """Values of one number, of features and of truth, of a graph whose edges do not pair."""
+    monkeypatch.setattr(memory, "EDGES_AT_ONCE", at_once)
+    program, graph = program_named("edge_operations"), edges_and_loops()
+    engine = prepared("pull", program, graph, FEATURES, emulated)
+    inputs = inputs_for(program, graph, FEATURES)
+    engine.reset(inputs)
+    held, layout = engine.executor.arrays, engine.planned.layout
+    found = [one for one in engine.planned.buffers if one.order is Order.CSC and one.of in inputs.properties]
+    assert {one.of for one in found} >= {"phi", "side", "mask", "pair"}
+    for buffer in found:
+        values = held[buffer.name].get()[: buffer.length].reshape(graph.num_edges, buffer.stride)
+        given = inputs.properties[buffer.of].reshape(graph.num_edges, -1)[graph.csc.edge_ids]
+        if len(program.properties[buffer.of].shape) < 2:
+            np.testing.assert_array_equal(values[:, : given.shape[1]], given)
+    assert layout.features == FEATURES
+    engine.close()
 
 
 def test_a_place_that_is_not_built_is_refused_by_name():

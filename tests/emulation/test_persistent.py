@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.lowering.cuda import executor
 from tests.engines import test_persistent_on_cuda as on_cuda
 
 TODAY = [*on_cuda.CASES[:2], *on_cuda.CASES[2::9]]
@@ -21,3 +22,10 @@ def test_the_run_is_the_same(name, way, features, emulated, monkeypatch):
 @pytest.mark.parametrize("way", ["all owners", pytest.param("all edges", marks=pytest.mark.full)])
 def test_ranks_that_alternate_settle_in_the_same_superstep(way, emulated, monkeypatch):
     on_cuda.test_ranks_that_alternate_settle_in_the_same_superstep(way, "grid", emulated, monkeypatch)
+
+
+def test_a_longer_run_has_records_of_its_own(emulated, monkeypatch):
+    """The kernel is launched with the new array of records, for which the old one has no room."""
+    monkeypatch.setattr(executor, "USUAL_SUPERSTEPS", 2)
+    name, way, features = TODAY[0]
+    on_cuda.test_the_run_is_the_same(name, way, features, emulated, monkeypatch)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from harness.graph.generators import rmat
+from harness.lowering.buffers import Holds
 from tests.engines import test_cuda, test_warm
 from tests.engines.problems import ALGORITHMS, program
 
@@ -43,4 +44,11 @@ def test_the_first_superstep_counts_what_is_stale_or_sends_and_the_edges_of_what
     edges, state = graph.out_degrees[senders].sum(), engine.executor.state
     assert state.array.get()[len(state.names)] == edges != graph.in_degrees[senders].sum()
     assert engine.run(1).supersteps[0].active == 4
-    engine.close()
+    for senders[:] in (False, np.arange(graph.num_vertices) % 3 == 0):  # in the same array
+        engine.executor.begin_with(stale, senders)
+        assert state.array.get()[len(state.names)] == graph.out_degrees[senders].sum()
+        for buffer in engine.planned.buffers:
+            if buffer.holds is Holds.ACTIVE:
+                assert np.array_equal(engine.executor.arrays[buffer.name].get()[: len(senders)], senders)
+    for _ in range(2):
+        engine.close()

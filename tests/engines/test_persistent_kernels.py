@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engines.onyx.cuda_engine import OnyxCudaEngine
 from engines.onyx.cuda_persistent import threads_at_once
@@ -16,12 +19,13 @@ from harness.algorithms.pagerank import PageRank
 from harness.contract import No
 from harness.device.compilation import compiled
 from harness.language import K
+from harness.lowering.cuda.conditions import NEVER, Condition, dense, sparse, when
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.modules import headers
 from harness.lowering.cuda.movement import Measuring
 from harness.lowering.cuda.parameters import Parameter
-from harness.lowering.cuda.persistent import _buffers, persistent_kernel
+from harness.lowering.cuda.persistent import _buffers, _work, persistent_kernel
 from harness.lowering.cuda.plan import CudaPlan
 from harness.lowering.cuda.ranges import Over
 from harness.lowering.cuda.run_extension import RunExtension
@@ -185,6 +189,53 @@ def test_a_step_that_counts_a_frontier_is_behind_a_barrier():
     before = max(number for number in range(at) if conditions[number] is None)
     unless = {launch.kernel.name: launch.kernel.unless for launch in plan.combined.steps}
     assert not any(unless[name].frontier for part in calls[before + 1 : at + 1] for name in part)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A step of a phase: its condition, and whether it counts a frontier."""
+
+    statement: str
+    condition: Condition
+    counts: bool
+
+    @property
+    def launch(self):
+        return SimpleNamespace(kernel=SimpleNamespace(counts_frontier=self.counts))
+
+
+OF_RUN = st.sampled_from([NEVER, when("run->rebuilding"), when("b")])
+OF_FRONTIER = st.sampled_from([sparse(0), dense(1), when("a") | sparse(2)])
+PHASES = st.lists(  # a step that counts a frontier is in another phase than those whose conditions read one
+    st.one_of(
+        st.lists(st.tuples(OF_RUN, st.booleans()), min_size=1, max_size=3),
+        st.lists(st.tuples(st.one_of(OF_RUN, OF_FRONTIER), st.just(False)), min_size=1, max_size=3),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=150)
+@given(PHASES)
+def test_no_block_counts_a_frontier_while_another_may_still_read_it(chosen):
+    """Phases are separated by a barrier wherever a step of the former runs; the last one has none."""
+    made = [
+        [Planned(f"step_{n}_{i}();", condition, counts) for i, (condition, counts) in enumerate(phase)]
+        for n, phase in enumerate(chosen)
+    ]
+    lines, counting = _work(made), [one.statement for phase in made for one in phase if one.counts]
+    read = False  # since the latest barrier of all blocks
+    for line in lines:
+        assert not (read and any(statement in line for statement in counting)), lines
+        read = (read or "sparse(" in line) and line != "barrier.wait();"
+    calls = [[i for i, line in enumerate(lines) if f" step_{n}_" in f" {line}"] for n in range(len(made))]
+    assert [len(found) for found in calls] == [len(phase) for phase in made]
+    for phase, one, other in zip(made, calls, calls[1:], strict=False):
+        between = lines[one[-1] + 1 : other[0]]
+        assert any("barrier.wait();" in line for line in between)
+        assert all(step.condition for step in phase) or "barrier.wait();" in between
+    assert not any("barrier" in line for line in lines[calls[-1][-1] + 1 :])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the CUDA compiler is installed on Linux only")

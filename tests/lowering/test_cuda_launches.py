@@ -16,7 +16,7 @@ from harness.graph import Graph
 from harness.graph.generators import random_ratings
 from harness.language.program import IDENTITY, GraphReduce
 from harness.lowering.buffers import Holds
-from harness.lowering.cuda import persistent_executor
+from harness.lowering.cuda import launcher, persistent_executor
 from harness.lowering.cuda.buffers import CudaBuffer, exchanged
 from harness.lowering.cuda.calls import Call
 from harness.lowering.cuda.kernels import CudaKernel, Visits
@@ -26,7 +26,7 @@ from harness.lowering.cuda.persistent_executor import PersistentExecutor
 from harness.lowering.cuda.ranges import Over, WorkRanges, by_side
 from harness.lowering.cuda.streamed import parts_of_listed
 from harness.lowering.cuda.windows import ALIGNED_EDGES, SLACK, Windows, aligned
-from harness.lowering.graph_store import Structure
+from harness.lowering.graph_store import GraphStore, Structure
 from tests.engines.programs import program_named
 
 
@@ -185,6 +185,31 @@ def test_a_call_of_a_part_has_its_bounds_and_the_blocks_for_it():
     assert (whole.grid, part.grid) == ((640,), (3,))
     part.start()
     assert queued == [((3,), (256,), ("r", 300, 900, "window"), {"shared_mem": 48})]
+
+
+def test_resident_blocks_are_those_that_the_device_runs_at_once(monkeypatch):
+    """The occupancy of a kernel limits only launches whose blocks process adjacent work."""
+    asked = []
+    monkeypatch.setattr(launcher, "blocks_of_multiprocessor", lambda *given: asked.append(given) or 3)
+    graph = Graph.from_edges(np.arange(5000), np.roll(np.arange(5000), 1), name="cycle")
+    plan = SimpleNamespace(
+        threads=256, edge_position=np.int64, parities={}, ping_pong={}, shared_of=lambda _: 48, criterion=None,
+        measuring=SimpleNamespace(), sides=((0, 5000),), launches=[
+            Launch(kernel(most, ("run", "first", "last", "x")), Over.VERTICES, 1.0, most=most)
+            for most in ("resident", "some", "few", "all")
+        ],
+    )  # fmt: skip
+    functions = {name: name for name in ("resident", "some", "few", "all", "end_of_superstep")}
+    made = launcher.Launcher(
+        plan, WorkRanges(GraphStore(graph), plan.sides), functions, {"x": "values"}, "run", 2, None
+    )  # fmt: skip
+    *calls, end = made.calls(0, "past")
+    assert asked == [("resident", 256, 48)]
+    assert [(call.function, call.at_once, call.grid) for call in calls] == [
+        ("resident", 3, (6,)), ("some", 0, (20,)), ("few", 0, (20,)), ("all", 0, (20,))
+    ]  # fmt: skip
+    assert {tuple(call.arguments.values()) for call in calls} == {("run", 0, 5000, "values")}
+    assert (end.function, end.threads, end.arguments) == ("end_of_superstep", 1, {"run": "run", "past": "past"})
 
 
 def test_listed_vertices_are_those_of_each_window_of_a_side():

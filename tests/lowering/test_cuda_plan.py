@@ -64,6 +64,8 @@ def test_any_program_is_planned_from_facts_twice_alike(name, schedule, facts, fe
     else:
         assert mutable(first) == []
         assert first.bytes_needed > 0
+        assert set(first.ping_pong.values()) <= first.named.keys()
+        assert all(one.partner for one in first.buffers if one.flips)
         assert unresolved(engine_name, first, "cuda") == set()
 
 
