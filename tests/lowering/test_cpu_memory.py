@@ -160,6 +160,17 @@ def test_flags_of_edges_are_in_plans_whose_edges_change(name):
         assert lengths <= {plan.rules.graph.num_edges}
 
 
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_pull_keeps_propagated_values_only_for_a_tolerance(name):
+    """Without one, every change is propagated, and no second copy of the vertices is needed."""
+    plan = planned("onyx", {"direction": "pull", "change_driven": True}, name)
+    updates = any(isinstance(stage, EdgeUpdate) for stage in example(name).stages)
+    if isinstance(plan, CpuPlan) and not updates:
+        sent = [one for one in plan.buffers if one.holds is Holds.SENT]
+        assert bool(sent) == (example(name).control.tolerance is not None)
+        assert not any("sent_" in kernel.source for kernel in plan.kernels) or sent
+
+
 def test_a_full_superstep_propagates_all_edges_with_their_values():
     update, graph, _ = EDGE_PROGRAMS["mixed updates"]
     traced_program = traced(update, "mixed updates")
