@@ -20,7 +20,8 @@ class Fake {
   querySelector(query) { return this.found[query] ?? null; }
   querySelectorAll(query) { return this.found[query] ?? []; }
   closest(query) { return this.found[query] ?? null; }
-  cloneNode() { return new Fake({ text: this.text }); }
+  cloneNode(deep) { return new Fake({ text: this.text, childNodes: deep ? [...this.childNodes] : [] }); }
+  after(...given) { this.followers = [...given, ...(this.followers ?? [])]; }
 }
 const letters = { measureText: (text) => ({ width: 6 * text.length }) };
 const document = new Fake({
@@ -31,7 +32,7 @@ const document = new Fake({
 });
 const matchMedia = () => new Fake();
 class Path2D { constructor(path) { this.path = path; } }
-const devicePixelRatio = 1;
+let devicePixelRatio = 1;
 const getComputedStyle = () => ({ fontFamily: "sans", getPropertyValue: (name) => name });
 
 // Return a plot of two series as the script keeps it; positions are ten pixels a unit, upwards from 100.

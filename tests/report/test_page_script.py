@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.report.page.ticks import round_values
@@ -58,13 +59,32 @@ def test_an_interval_has_the_unit_of_the_value_beside_it(low, high, value):
         (0.0, 1.0, False, "number"), (0.3, 41.0, False, "seconds"), (1, 6, False, "count"), (1, 2, False, "count"),
         (1e-3, 0.2, True, "seconds"), (1e-6, 30.0, True, "seconds"), (0.5, 13.0, True, "count"),
         (0.5, 4000.0, True, "count"), (1.1e-3, 1.3e-3, True, "seconds"), (0, 3, False, "name"),
-        (-7.0, 7.0, False, "number"),
+        (-7.0, 7.0, False, "number"), *((0.0, float(f"{high}e{power}"), False, "number")
+                                        for high in (3, 6, 12, 30) for power in (-3, 0, 2)),
     ],
 )  # fmt: skip
 def test_interactive_plots_have_the_ticks_of_the_drawings(low, high, log, unit):
-    axis = json.dumps({"unit": unit, "log": log})
-    [found] = evaluated(["format"], [f"ticksOf({axis}, [{low!r}, {high!r}])"])
-    assert found == pytest.approx(list(round_values(low, high, logarithmic=log, whole=unit in ("count", "name"))))
+    check_ticks([(low, high, log, unit)])
+
+
+def test_all_ranges_have_the_ticks_of_the_drawings():
+    drawn = np.random.default_rng(1)
+    lows, factors = 10 ** drawn.uniform(-6, 4, 120), 10 ** drawn.uniform(0.1, 4, 120)
+    logarithmic = [*zip(lows, lows * factors, strict=True), (1.0, 300.0), (1.0, 299.0), (1.5e-3, 6e-3), (2e-3, 5e-3), (5e-6, 3e-4)]
+    linear = [(low - high / 2, high) for low, high in logarithmic]
+    check_ticks([
+        (float(low), float(high), log, unit)
+        for log, ranges in ((True, logarithmic), (False, linear))
+        for low, high in ranges for unit in ("seconds", "count")
+    ])  # fmt: skip
+
+
+def check_ticks(ranges):
+    """Check the ticks of axes against those of the static drawings: low, high, whether logarithmic, and unit."""
+    calls = [f"ticksOf({json.dumps({'unit': unit, 'log': log})}, [{low}, {high}])" for low, high, log, unit in ranges]
+    for found, (low, high, log, unit) in zip(evaluated(["format"], calls), ranges, strict=True):
+        wanted = list(round_values(low, high, logarithmic=log, whole=unit in ("count", "name")))
+        assert found == pytest.approx(wanted, rel=1e-9, abs=1e-18), (low, high, log, unit)
 
 
 def test_an_axis_has_its_own_ticks_where_one_is_in_the_range():
@@ -119,7 +139,8 @@ def test_the_nearest_visible_point_is_read(left, top, hidden, label, place):
 
 
 def test_there_is_no_point_outside_of_the_part_that_is_shown():
-    assert plot_with("plot.inside = (x, y) => x > 2; return nearest(plot, 20, 80).place;") == 1
+    right = "plot.inside = (x, y) => x > 2; const found = nearest(plot, 20, 80); return [found.one.label, found.place];"
+    assert plot_with(right) == ["two", 1]
     assert plot_with("return nearest(plot, 20, 80);", hidden=[0, 1]) is None
 
 

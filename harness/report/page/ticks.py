@@ -13,7 +13,7 @@ def round_values(low: float, high: float, *, logarithmic: bool = False, whole: b
     if logarithmic:
         powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         digits = (1, 2, 5) if high / low < _FEW_DECADES else (1,)
-        values = [digit * 10.0**power for power in powers for digit in digits]
+        values = [float(f"{digit}e{power}") for power in powers for digit in digits]
         found = [value for value in values if low <= value <= high and (value >= 1 or not whole)]
         if len(found) > 1:
             return found
