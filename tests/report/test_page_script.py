@@ -70,7 +70,14 @@ def test_interactive_plots_have_the_ticks_of_the_drawings(low, high, log, unit):
 def test_all_ranges_have_the_ticks_of_the_drawings():
     drawn = np.random.default_rng(1)
     lows, factors = 10 ** drawn.uniform(-6, 4, 120), 10 ** drawn.uniform(0.1, 4, 120)
-    logarithmic = [*zip(lows, lows * factors, strict=True), (1.0, 300.0), (1.0, 299.0), (1.5e-3, 6e-3), (2e-3, 5e-3), (5e-6, 3e-4)]
+    logarithmic = [
+        *zip(lows, lows * factors, strict=True),
+        (1.0, 300.0),
+        (1.0, 299.0),
+        (1.5e-3, 6e-3),
+        (2e-3, 5e-3),
+        (5e-6, 3e-4),
+    ]
     linear = [(low - high / 2, high) for low, high in logarithmic]
     check_ticks([
         (float(low), float(high), log, unit)
