@@ -23,7 +23,9 @@ from harness.report.figures import (
     supersteps_figure,
     write_figures,
 )
-from harness.report.layout_figure import _dots, _lines, _panels, write_layout_figure
+from harness.report.layout_figure import _dots, _lines, _memory, _panels, _rates, _requests, write_layout_figure
+from harness.report.memory import pairs_of
+from harness.report.requests import counted as counted_requests
 from harness.report.series import comparisons, feature_panels
 
 
@@ -172,6 +174,7 @@ def test_a_layout_over_features_has_times_transactions_and_lost_cells():
     assert [bars.lines[0].get_marker() for bars in axes.containers] == [style(place)[1] for place in range(3)]
     assert [(text.get_text(), text.xy[0]) for text in axes.texts] == [("X", 8)]
     assert right.get_ylabel() == "atomic transactions (dashed)"
+    assert right.spines["right"].get_visible()
     assert (axes.get_yscale(), right.get_yscale(), axes.get_xscale()) == ("log", "log", "log")
     [dashed] = right.lines
     assert (list(dashed.get_xdata()), list(dashed.get_ydata())) == ([1, 8], [100.0, 400.0])
@@ -180,6 +183,48 @@ def test_a_layout_over_features_has_times_transactions_and_lost_cells():
     assert len(_lines(layout, rows_of(layout, uncounted)).axes) == 1
     zero = [counted(one, 0.0) for one in rows]
     assert len(_lines(layout, rows_of(layout, zero)).axes) == 1
+
+
+def test_counters_of_transactions_precede_the_model():
+    counts = {"counters": {"atomics": {"transactions": 900.0}}, "model": {"atomics": {"transactions": 100.0}}}
+    rows = [{**of_layout("onyx", False, "flood", "ring", 0.01, 8), "memory": counts}]
+    _, right = _lines(Layout.from_plain({**TIMES, "kind": "lines"}), rows_of(Layout.from_plain(TIMES), rows)).axes
+    assert list(right.lines[0].get_ydata()) == [900.0]
+
+
+@pytest.mark.parametrize("kind", ["lines", "dots", "rates", "requests", "memory"])
+def test_figures_have_room_for_their_bars_and_their_legend(kind):
+    """A bar has 0.16 inches and a panel 2.9; a row of the legend adds 0.17 inches to the height."""
+    given = {"memory": {**TIMES, "first": "NFA"}}.get(kind, TIMES)
+    layout = Layout.from_plain({**given, "kind": kind})
+    found = {}
+    for graphs in (2, 40):
+        rows = []
+        for place in range(graphs):
+            for number, aware in enumerate((False, True)):
+                made = of_layout("onyx", aware, "flood", f"g{place}", 0.01)
+                whole = {"load_efficiency": 0.5, "atomics": {"transactions": 10.0}, "loads": {}, "share": 1.0}
+                requests = {"requests": {"32": 5 + number}, "moved_bytes": {"copied": 10**9}}
+                rows.append({**made, "memory": {"model": whole, "counters": None, "reason": ""}, "transfers": requests})
+        figure = DRAW[kind](layout, rows)
+        labels = len(figure.legends[0].get_texts())
+        found[graphs] = (labels, figure.get_figwidth(), figure.get_figheight())
+    labels = {"requests": 4, "memory": 2}.get(kind, 3)
+    wide = {"rates": 3 * 2 * 40 * 0.16, "requests": 2 * 2 * 40 * 0.16, "memory": 2 * 40 * 0.16}.get(kind, 0)
+    sizes = {2: (2.9, 2.3), 40: (max(2.9, wide), 2.3)}
+    if kind == "lines":  # two axes for each graph
+        sizes = {2: (2 * 3.8, 2.8), 40: (3 * 3.8, 14 * 2.8)}
+    for graphs, (width, height) in sizes.items():
+        assert found[graphs] == (labels, pytest.approx(width), pytest.approx(height + 0.6 + 0.17))
+
+
+DRAW = {
+    "lines": lambda layout, rows: _lines(layout, rows_of(layout, rows)),
+    "dots": lambda layout, rows: _dots(layout, rows_of(layout, rows)),
+    "rates": lambda layout, rows: _rates(layout, rows_of(layout, rows)),
+    "requests": lambda layout, rows: _requests(layout, list(counted_requests(layout, rows))),
+    "memory": lambda layout, rows: _memory(layout, list(pairs_of(layout, rows))),
+}
 
 
 def test_a_layout_over_graphs_has_dots_side_by_side():

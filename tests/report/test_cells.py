@@ -160,3 +160,14 @@ def test_without_a_baseline_only_times_are_shown():
     assert (found.text, found.style, found.title) == ("4 s", "plain", "nothing to compare it with")
     assert heat_map(groups, ["slow"], several=True)[0]["title"] == "ring · flood · 0123456789ab"
     assert block_title(("s", "ring", "flood", "7"), several=False) == "ring · flood, at most 7 supersteps"
+
+
+def test_columns_with_values_are_sorted_by_number_and_aligned_to_the_right():
+    """The others are texts."""
+    rates = {"levels": [(0, 900.0)], "on_chip": 0, "adds": None, "wide_adds": None, "launch": None}
+    floor = {"seconds": 0.1, "largest": "bytes", "terms": {}, "bytes": 1, "adds": 0, "launches": 0, "rates": rates}
+    full = accurate_record("fast", (1.0, 0.98, 1.02), 7, [0.5] * 7, floor=floor)
+    entries = row(full, accurate_record("slow", (4.0, 3.9, 4.1), 9, [3.0] * 7))
+    numeric = [name for name, (_, value, _, _) in entries.items() if value is not None]
+    assert numeric == [column.title for column in COLUMNS if column.numeric]
+    assert len(numeric) == 11

@@ -15,7 +15,7 @@ from harness.report.layout import Layout, LayoutError, layout_table, legend, nam
 from harness.report.layout_figure import _dots, _memory, write_layout_figure
 from harness.report.layout_tables import table_of
 from harness.report.memory import memory_legend, memory_table, pairs_of
-from tests.records.samples import record, solved
+from tests.records.samples import accurate_record, record, solved
 
 COLUMNS = {
     "NFA": {"engine": "onyx", "aware": False},
@@ -24,6 +24,7 @@ COLUMNS = {
 }
 SPEED_UPS = {"title": "Table 1", "columns": COLUMNS, "first": "NFA", "names": {"flood": "FL", "road_usa": "RU"}}
 TIMES = {**SPEED_UPS, "first": None}
+TIMED = (1.0, 0.9, 1.1)
 
 
 def cell(engine, aware, algorithm, graph, median, k=4, outcome="ok"):
@@ -81,6 +82,20 @@ def test_the_fastest_is_bold_where_it_is_the_fastest():
     _, table = lines_of(SPEED_UPS)
     bold = [[str(c) for c in column._cells if any(s.style == "bold" for s in c.spans)] for column in table.columns]
     assert [found for found in bold if found] == [["4x"]]
+
+
+def test_the_fastest_is_that_of_the_times_that_are_shown():
+    """Times to equal accuracy would give another one."""
+    rows = [
+        {
+            **cell("onyx", aware, "flood", "ring", median),
+            "accuracy": accurate_record("x", TIMED, 1, [other] * 7)["accuracy"],
+        }
+        for aware, median, other in ((False, 0.8, 0.1), (True, 0.2, 0.4))
+    ]
+    table = layout_table(Layout.from_plain(TIMES), rows)
+    bold = [any(span.style == "bold" for span in next(iter(column._cells)).spans) for column in table.columns]
+    assert bold == [False, False, False, True, False]
 
 
 @pytest.mark.parametrize("outcome", ["wrong", "implausible", "out_of_memory"])
@@ -327,5 +342,10 @@ def test_memory_transactions_want_a_column_to_stand_over():
 def test_names_of_a_layout_leave_the_given_records_as_they_are():
     given, before = records(), copy.deepcopy(records())
     shown = named(Layout.from_plain(SPEED_UPS), given)
-    assert [one["labels"]["engine"] for one in shown[:3]] == ["NFA", "FA", "Other"]
+    assert [tuple(one["labels"].values()) for one in shown] == [
+        ("NFA", "FL", "RU"), ("FA", "FL", "RU"), ("Other", "FL", "RU"),
+        ("NFA", "drain (x=1)", "RU"), ("FA", "drain (x=1)", "RU"), ("Other", "drain (x=1)", "RU"),
+        ("NFA", "FL", "ring (y=2)"), ("FA", "FL", "ring (y=2)"), ("someone", "FL", "ring (y=2)"),
+    ]  # fmt: skip
+    assert named(None, given) == given
     assert given == before

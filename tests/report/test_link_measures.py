@@ -142,3 +142,23 @@ def test_claims_are_about_devices_and_numbers_of_features():
     )
     assert (gpu.verdict, gpu.text) == ("not measured", "flood, ring: it needs device=cuda")
     assert (wide.verdict, one.verdict) == ("not measured", "yes")
+
+
+@pytest.mark.parametrize(
+    ("what", "change", "reason"),
+    [
+        ("overlap", {"link": None}, "the rate of the link is not recorded"),
+        ("overlap", {"transfers": None}, "bytes are not counted"),
+        ("overlap", {"transfers": moved(0)}, "bytes are not counted"),
+        ("cached", {"transfers": None}, "the cached share of the edges is not known"),
+        ("cached", {"link": None}, None),
+    ],
+)
+def test_a_comparison_that_is_not_possible_says_why(what, change, reason):
+    given = {"transfers": moved(150, visited=100), "link": LINK, "supersteps": [[1, 25, "push"]]}
+    run = cell("fast", 1.0, **{**given, "schedule": {"cache_mb": 0.04}, **change})
+    shown = found([run, cell("slow", 2.0)], what=what, over="slow", at_most=3)
+    if reason is None:
+        assert shown[:2] == ([pytest.approx(0.5 / 0.55)], "yes"), "it needs no rate of the link"
+    else:
+        assert shown == ([], "not measured", f"flood, ring: {reason}")

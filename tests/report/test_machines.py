@@ -68,3 +68,12 @@ def test_one_machine_is_noted():
     alone = [cell("slow", None, 2.0, gpu=None)]
     assert machine_names(alone) == ["a processor"]
     assert any("harness.records merge" in note for note in notes_of(LAYOUT, alone))
+    several = [*alone, cell("fast", None, 1.0)]
+    assert not any("harness.records merge" in note for note in notes_of(LAYOUT, several))
+
+
+def test_times_of_cells_that_are_not_ok_are_not_shown():
+    """A cell may have been timed before its answer was checked."""
+    first, wrong = cell("slow", None, 2.0), cell("fast", None, 1.0, outcome="wrong")
+    assert rows([first, wrong])[0][-2:] == ["2 s", "wrong"]
+    assert rows([{**first, "outcome": "wrong"}, cell("fast", None, 1.0)])[0][-2:] == ["wrong", "1 s"]

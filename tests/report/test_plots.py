@@ -78,7 +78,12 @@ def test_the_script_and_the_drawing_have_the_same_values():
     assert plain["series"] == [
         {"style": 0, "layer": 0, "marked": (0, 1), "y": [0.5, 2], "low": [0.4, 2], "high": [0.7, 2]}
     ]
-    assert plain["x"]["ticks"] == [1, 8]
+    assert {name: value for name, value in plain.items() if name not in ("series", "common")} == {
+        "title": found.plot.description, "steps": False,
+        "x": {"title": "features k", "unit": "count", "low": 0.90125, "high": 8.87656, "log": True, "ticks": [1, 8]},
+        "y": {"title": "solve", "unit": "seconds", "low": 0.347826, "high": 2.3, "log": True},
+    }  # fmt: skip
+    assert "ring" in plain["title"]
     (stroke,) = found.strokes
     assert stroke.whiskers.count("M") == 1  # the second point has no interval
     assert stroke.markers.count("M") == 2

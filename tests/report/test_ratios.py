@@ -134,6 +134,26 @@ def test_bytes_requests_and_amplification_are_compared_exactly():
     assert (uncounted.verdict, uncounted.text) == ("not measured", "flood, ring: moved not counted")
 
 
+def test_bytes_of_all_means_and_requests_of_all_sizes_are_added():
+    mine = {**moved(0), "moved_bytes": {"copied": 100, "zero_copy": 200}, "requests": {"32": 5, "128": 10}}
+    theirs = {**moved(0), "moved_bytes": {"copied": 150, "zero_copy": 50}, "requests": {"32": 8, "128": 2}}
+    records = [cell("fast", 1.0, transfers=mine), cell("slow", 1.0, transfers=theirs)]
+    claims = [
+        {"claim": "x", "of": "fast", "over": "slow", "what": what, "at_least": 1} for what in ("moved", "requests")
+    ]
+    assert [one.found[0].value for one in measured(layout(*claims), records)] == [1.5, 1.5]
+
+
+def test_the_table_of_claims_has_its_columns():
+    table = table_of(layout(FASTER), [cell("fast", 1.0), cell("slow", 4.0)])
+    [texts] = zip(*(column.cells for column in table.columns), strict=True)
+    assert {str(column.header): str(text) for column, text in zip(table.columns, texts, strict=True)} == {
+        "claim": "faster", "bound": ">= 2x", "measured": "4x [3.92, 4.08] (flood, ring)",
+        "cells": "1 of 1", "holds": "yes",
+    }  # fmt: skip
+    assert [column.header for column in table.columns if column.justify == "right"] == ["cells"]
+
+
 def test_a_claim_without_an_engine_is_listed_with_its_reason():
     given = layout({"claim": "a cache", "missing": "no engine has one"}, FASTER)
     text = " ".join(as_text(table_of(given, [cell("fast", 1.0), cell("slow", 4.0)])).split())

@@ -77,10 +77,16 @@ def test_rates_are_bytes_over_the_median_time(tmp_path):
     assert [column.header for column in table_of(RATES, records).columns] == ["", "graph", *COLUMNS]
     assert "not counted" in as_text(table_of(RATES, [fast, cell("merged", None)]))
     assert not any("the link" in note for note in notes_of(RATES, records))
-    link = {"copy": 5e10, "in_place": {"128": 4e10, "32": 1.5e10}, "read": None, "run_bytes": None}
+    link = {
+        "copy": 5e10,
+        "in_place": {"128": 4e10, "96": 3e10, "32": 1.5e10, "64": 2e10},
+        "read": None,
+        "run_bytes": None,
+    }
     link_notes = [note for note in notes_of(RATES, [{**fast, "link": link}]) if "the link" in note]
     assert link_notes == [
-        "the link, medians of 1 cells: plain copies 50 GB/s, reads of 32 bytes 15 GB/s, reads of 128 bytes 40 GB/s"
+        "the link, medians of 1 cells: plain copies 50 GB/s, reads of 32 bytes 15 GB/s, reads of 64 bytes 20 GB/s, "
+        "reads of 96 bytes 30 GB/s, reads of 128 bytes 40 GB/s"
     ]
     pytest.importorskip("matplotlib", reason="figures need the extra 'figures'")
     [axes] = _rates(RATES, rows_of(RATES, records)).axes

@@ -75,6 +75,14 @@ def test_phases_are_in_the_order_of_a_run_with_those_of_the_engine_between():
     assert phase_names([record(times=None, phases={"upload": 1.0}), run])[:3] == ["open", "compile", "upload"]
 
 
+def test_known_phases_stand_in_the_order_of_a_run_and_others_before_the_wait():
+    """Whatever order they were recorded in."""
+    order = ["open", "trace", "inputs", "support", "transform", "lower", "compile", "context", "upload"]
+    after = ["wait", "warm_up", "solve", "accuracy", "download", "validate"]
+    phases = {name: 1.0 for name in sorted(["zeta", *order, *after]) if name != "solve"}
+    assert phase_names([record(phases=phases)]) == [*order, "zeta", *after]
+
+
 def test_lines_over_features_need_two_numbers_of_them():
     records = [cell("slow", "ring", "flood", k, float(k)) for k in (8, 1)]
     records += [cell("slow", "path", "flood", 1, 1.0), cell("fast", "ring", "flood", 1, 0.5, outcome="wrong")]

@@ -64,6 +64,8 @@ def test_the_sooner_run_reaches_the_worse_of_the_best_values_first():
     ]
     values, verdict, _ = found(records, what="sooner", metric="rmse", over="slow", at_most=0.3)
     assert (values, verdict) == ([pytest.approx(2.0 * 2 / 4 / 4.0)], "yes")
+    nothing = [{**one, "supersteps": [], "metrics_by_superstep": {"rmse": []}} for one in records]
+    assert found(nothing, what="sooner", metric="rmse", over="slow", at_most=1)[2].endswith("after each superstep")
     early = [{**records[0], "metrics_by_superstep": {"rmse": [3.0]}}, records[1]]
     for given, metric in ((early, "rmse"), (records, "mae")):
         told = found(given, what="sooner", metric=metric, over="slow", at_most=1)[2]

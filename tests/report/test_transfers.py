@@ -41,6 +41,23 @@ def test_a_sweep_shows_transfers_of_ok_runs(capsys, tmp_path):
     assert 'id="transfers"' not in render_page([record("still")], None, 1)
 
 
+def test_every_text_of_a_run_with_several_means_and_sizes():
+    """Rates are those of the median time, here of two seconds."""
+    found = Transfers(
+        visited=4_000_000, moved={"zero_copy": 6_000_000, "copied": 2_000_000},
+        requests={32: 1, 64: 22_000, 128: 444}, subgraphs={"low": 3, "high": 12_345}, seconds={"queue": 0.5, "a": 1.0},
+    )  # fmt: skip
+    [row] = transfer_rows([record("moving", (2.0, 1.9, 2.1), transfers=found.plain())])
+    assert dict(zip(HEADINGS, row, strict=True)) == {
+        "graph": "ring", "algorithm": "flood", "k": "8", "engine": "moving", "visited": "4 M",
+        "moved": "6 M zero_copy, 2 M copied", "amplification": "2", "moved/s": "4 M",
+        "32 B": "1", "64 B": "22 k", "96 B": "-", "128 B": "444", "subgraphs": "3 low, 12.3 k high",
+        "parts of the time": "50 % a, 25 % queue",
+    }  # fmt: skip
+    [none] = transfer_rows([record("still", (2.0, 1.9, 2.1), transfers=Transfers(0, {}).plain())])
+    assert none == ("ring", "flood", "8", "still", "0", "-", "-", "0", "-", "-", "-", "-", "-")
+
+
 def test_parts_of_the_time_have_a_column_if_a_run_has_them():
     timed = record("timed", transfers=Transfers(8, {"copied": 8}, seconds={"values": 0.015, "flags": 0.25}).plain())
     moved = record("moving", transfers=MOVED.plain())
