@@ -10,7 +10,12 @@ import pytest
 from harness.records import write_record
 from harness.records.store import RECORD_FILE
 from harness.report.layout import Layout
+from harness.report.layout_tables import notes_of, table_of
 from harness.report.page import PAGE_FILE, render_page, write_page
+from harness.report.page.laid_out import laid_out_table
+from harness.report.page.model import page_model
+from harness.report.warm import HEADINGS, NUMBERS
+from tests.records.samples import warm_record
 from tests.report.conftest import LAPTOP, PHONE
 from tests.report.sweeps import cell
 
@@ -115,3 +120,34 @@ def test_a_page_without_a_layout_begins_with_the_standing():
     page = render_page(records(), "slow")
     assert 'id="preset"' not in page
     assert page.index('id="standing"') > 0
+
+
+def test_the_laid_out_table_has_the_texts_the_emphasis_and_the_alignment_of_the_terminal():
+    def times(layout):
+        found = laid_out_table(layout, records())
+        table = table_of(layout, records())
+        columns = [[str(cell) for cell in column.cells] for column in table.columns]
+        assert [[text for text, _ in line] for line in found.rows] == [
+            list(line) for line in zip(*columns, strict=True)
+        ]
+        assert found.headings == tuple((str(one.header), one.justify == "right") for one in table.columns)
+        assert (found.title, found.notes) == (layout.title, tuple(notes_of(layout, records())))
+        return found
+
+    found = times(LAYOUT)
+    bold = {
+        name for line in found.rows for (name, _), (text, strong) in zip(found.headings, line, strict=True) if strong
+    }
+    assert bold == {"two <lists>"}, "the faster of both"
+    assert [name for name, right in found.headings if right] == ["one list", "two <lists>"]
+    assert laid_out_table(None, records()) is None
+    assert laid_out_table(LAYOUT, []) is None
+
+
+def test_numbers_of_warm_runs_are_aligned_to_the_right():
+    warm = page_model([warm_record()], None, 1)["warm"]
+    assert [name for name, right in warm["headings"] if not right] == [
+        name for name, text in zip(HEADINGS, warm["rows"][0], strict=True) if name not in NUMBERS
+    ]
+    texts = dict(zip(HEADINGS, warm["rows"][0], strict=True))
+    assert {name for name in texts if dict(warm["headings"])[name]} == set(NUMBERS)

@@ -14,6 +14,7 @@ from harness.report.layout import Layout
 from harness.report.page.environment import environment, machine
 from harness.report.progress import Progress, in_flight, outcome_text, say_begin, say_more_rounds, time_left
 from harness.report.summary import DryRunCell, mark_notes, show_dry_run, show_layout, show_page
+from harness.report.table import comparison_table
 from tests.records.samples import record
 
 LABELS = {"graph": "ring", "algorithm": "flood", "engine": "fast"}
@@ -282,3 +283,30 @@ def test_the_environment_of_all_cells():
     assert machine([]) == ""
     many = environments(*({"host": name} for name in "aabcdefg"))
     assert environment(many) == [("host", "a (2 cells); b (1 cells); c (1 cells); d (1 cells); and 3 others")]
+
+
+def test_every_text_of_the_rows_of_the_comparison():
+    """The failed cell was timed before its answer was checked; the last engine counts no supersteps."""
+    slow, fast = record("slow", (4.0, 3.9, 4.1)), record("fast", (1.0, 0.98, 1.02), marks=[Mark.NOISY], settled=False)
+    slow = {**slow, "settled": None}
+    wrong = record("wrong", (1.0, 0.98, 1.02), outcome="wrong", supersteps=[], metrics={})
+    lost = record("lost", None, supersteps=[], validation=None, metrics={}, settled=None)
+    whole = record("whole", (2.0, 1.9, 2.1), supersteps=[], metrics={"a": 0.5, "b": 1e-6})
+    table = comparison_table([slow, fast, wrong, lost, whole], "slow")
+    names = [str(column.header) for column in table.columns][3:]
+    assert names == [
+        "engine", "outcome", "solve (median)", "interval", "supersteps", "a superstep", "edges visited", "error",
+        "quality", "speed-up over slow",
+    ]  # fmt: skip
+    first, *rows = zip(*([str(cell) for cell in column.cells] for column in table.columns), strict=True)
+    assert first[:3] == ("ring\n1,000 vertices\n20 k edges", "flood", "8")
+    assert [row[:3] for row in rows] == [("", "", "")] * 4
+    assert [row[3:] for row in (first, *rows)] == [
+        ("slow", "ok", "4 s", "[3.9, 4.1]", "2", "2 s", "20.1 k", "1.2e-07", "accuracy 0.975", "1 (baseline)"),
+        ("fast", "ok", "1 s", "[0.98, 1.02] *", "2, not settled", "500 ms", "20.1 k", "1.2e-07", "accuracy 0.975",
+         "4x [3.82, 4.18]"),
+        ("wrong", "wrong", "-", "-", "-", "-", "-", "1.2e-07", "-", "-"),
+        ("lost", "crashed", "-", "-", "-", "-", "-", "-", "-", "-"),
+        ("whole", "ok", "2 s", "[1.9, 2.1]", "not counted", "-", "-", "1.2e-07", "a 0.500\nb 1.0e-06",
+         "2x [1.86, 2.16]"),
+    ]  # fmt: skip
