@@ -6,7 +6,7 @@ import pytest
 import scipy.spatial
 
 from harness.graph import GraphError
-from harness.graph.generators import delaunay, equal_rows, grid, random_ratings, rmat
+from harness.graph.generators import delaunay, equal_rows, grid, random_ratings, rmat, rmat_rows, urand_rows
 from harness.graph.generators.grid import check_grid
 from harness.graph.generators.ratings import check_ratings
 from harness.graph.generators.rmat import check_rmat
@@ -34,6 +34,39 @@ def test_only_the_seed_decides(name):
     graph.validate()
     assert graph.content_hash == SMALL[name]().content_hash == HASHES[name]
     assert graph.content_hash != SMALL[name](seed=2).content_hash
+
+
+def test_the_metadata_have_the_parameters():
+    drawn = {"scale": 5, "quadrants": [0.4, 0.3, 0.2, 0.1], "seed": 7}
+    of_rmat = {"scale": 5, "a": 0.4, "b": 0.3, "c": 0.2, "d": 0.1, "seed": 7}
+    made = [
+        (rmat(**of_rmat), "rmat_5", {"generator": "rmat", **drawn}),
+        (rmat(num_vertices=20, **of_rmat), "rmat_20", {"generator": "rmat", **drawn}),
+        (rmat_rows(**of_rmat), "rmat_rows_5", {"generator": "rmat_rows", **drawn}),
+        (urand_rows(9, 2, 3, 7), "urand_rows_9", {"generator": "urand_rows", "degrees": [2, 3], "seed": 7}),
+        (delaunay(9, seed=7), "delaunay_9", {"generator": "delaunay", "seed": 7}),
+        (grid(3, 4, seed=7), "grid_3x4", {"generator": "grid", "rows": 3, "columns": 4, "seed": 7}),
+        (equal_rows(9, 2, 1, 7), "rows_9x2+1", {"generator": "equal_rows", "length": 2, "shift": 1, "seed": 7}),
+        (equal_rows(9, 2, 0, 7), "rows_9x2", {"generator": "equal_rows", "length": 2, "shift": 0, "seed": 7}),
+        (random_ratings(5, 4, 6, rank=2, noise=0.3, exponent=0.6, seed=7), "ratings_5x4",
+         {"generator": "random_ratings", "rank": 2, "noise": 0.3, "exponent": 0.6, "seed": 7}),
+    ]  # fmt: skip
+    for graph, name, meta in made:
+        assert (graph.name, graph.meta) == (name, meta)
+        assert graph.directed == (meta["generator"] not in ("delaunay", "grid"))
+
+
+@pytest.mark.parametrize("options", [{}, {"parallel_edges": True}, {"num_vertices": 23}, {"self_loops": True}])
+def test_undirected_draws_are_the_directed_ones_in_both_directions(options):
+    """An edge that is drawn in both directions is one undirected edge."""
+    one, both = (rmat(scale=5, edge_factor=9, seed=3, symmetric=symmetric, **options) for symmetric in (False, True))
+    pairs = [
+        tuple(sorted(ends)) for ends in zip(one.csr.row_of_edge.tolist(), one.csr.neighbours.tolist(), strict=True)
+    ]
+    pairs = pairs if options.get("parallel_edges") else set(pairs)
+    expected = sorted(end for u, v in pairs for end in {(u, v), (v, u)})
+    assert list(zip(both.csr.row_of_edge.tolist(), both.csr.neighbours.tolist(), strict=True)) == expected
+    assert (one.directed, both.directed) == (True, False)
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
