@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import os
 import tarfile
 import tempfile
 import threading
@@ -206,3 +207,17 @@ def test_a_full_disk_is_not_a_fault_of_the_archive(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "TemporaryDirectory", lambda **_: nullcontext(str(tmp_path / "full")))
     with pytest.raises(CacheError, match="No space left on device"), extracted(archive, "graph.mtx"):
         pass
+
+
+def test_a_file_with_its_recorded_size_and_time_is_neither_hashed_nor_fetched_again(server, monkeypatch):
+    server.files["/f"] = b"content"
+    path, digest = fetch(server.url + "/f", "f")
+    with monkeypatch.context() as patch:
+        for name in ("retrieve", "file_hash"):
+            patch.setattr(f"pooch.{name}", lambda *_, name=name, **__: pytest.fail(f"{name} was called"))
+        assert fetch(server.url + "/f", "f") == fetch(server.url + "/f", "f", digest) == (path, digest)
+    os.utime(path, ns=(1, 1))
+    assert fetch(server.url + "/f", "f") == (path, digest), "it is hashed again"
+    assert server.requests == ["/f"]
+    with pytest.raises(GraphError, match="the checksum of the file fetched is not 0000"):
+        fetch(server.url + "/f", "f", "0" * 64)
