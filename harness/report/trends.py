@@ -14,13 +14,17 @@ from harness.report.series import engine_label
 
 @dataclass(frozen=True)
 class Point:
-    """The time of a cell at a commit, in seconds: median and interval of its latest run there."""
+    """The time of a cell at a commit, in seconds: median and interval of its latest run there.
+
+    ``sufficient``: the time has enough samples for an interval; else low = high = median.
+    """
 
     commit: str
     started: str
     median: float
     low: float
     high: float
+    sufficient: bool
 
 
 @dataclass(frozen=True)
@@ -67,12 +71,12 @@ def trends(records: Iterable[Record]) -> list[Trend]:
 
 
 def steps(found: Sequence[Trend]) -> list[Step]:
-    """Return every step between two commits, the largest change first."""
+    """Return every step between two commits with intervals, the largest change first."""
     met = [
         Step(trend.problem, trend.engine, trend.machine, before.commit, after.commit, after.median / before.median)
         for trend in found
         for before, after in zip(trend.points, trend.points[1:], strict=False)
-        if after.low > before.high or after.high < before.low
+        if before.sufficient and after.sufficient and (after.low > before.high or after.high < before.low)
     ]
     return sorted(met, key=lambda step: -max(step.ratio, 1 / step.ratio))
 
@@ -94,8 +98,9 @@ def _hardware(record: Record) -> str:
 
 
 def _point(commit: str, started: str, solve: Solve) -> Point:
-    low, high = (solve["low"], solve["high"]) if sufficient(solve) else (0.0, float("inf"))
-    return Point(commit, started, solve["median"], low, high)
+    shown = sufficient(solve)
+    low, high = (solve["low"], solve["high"]) if shown else (solve["median"], solve["median"])
+    return Point(commit, started, solve["median"], low, high, shown)
 
 
 __all__ = ["Point", "Step", "Trend", "steps", "trends"]

@@ -111,6 +111,18 @@ def test_too_few_samples_are_no_step():
         few = [at(COMMITS[0], 1, before), at(COMMITS[1], 2, after)]
         few[1]["solve"]["confidence"] = 0.75
         assert steps(trends(few)) == []
+        few[0]["solve"]["confidence"], few[1]["solve"]["confidence"] = 0.75, 1.0
+        assert steps(trends(few)) == []
+
+
+def test_a_time_without_an_interval_is_a_point_of_the_chart(tmp_path):
+    few = [at(COMMITS[0], 1, 1.0), at(COMMITS[1], 2, 2.0), at(COMMITS[2], 3, 3.0)]
+    few[1]["solve"]["confidence"] = 0.75
+    [(_, chart)] = _panels(trends(few), ["fast"])
+    [line] = chart.plain["series"]
+    assert (line["y"], line["low"], line["high"]) == ([1, 2, 3], [0.95, 2, 2.85], [1.05, 2, 3.15])
+    assert chart.strokes[0].whiskers.count("M") == 2
+    assert write_trends(tmp_path / "trends.html", few).is_file()
 
 
 def test_the_page_has_a_chart_for_every_problem_and_fits(history, tmp_path, opened, capsys):
