@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from harness.language import K, dot, exp, full, largest, maximum, normalize, total, where
 from harness.language.affine import GATHERED, NOT_AFFINE, Symmetry, degree, not_affine, state_of, symmetry
+from harness.language.evaluation import Evaluator
 from harness.language.program import VertexStep, reads
 from tests.engines.programs import traced
 
@@ -33,6 +35,10 @@ def ranking(message, update, *, before=None, total=False):
 SYMMETRIC = {
     "a share of the sum": (lambda src, edge: edge.w * src.x, lambda v: {"x": v.share * v.sum + v.given}),
     "its own value": (lambda src: src.x, lambda v: {"x": 0.1 * v.sum / v.share + 0.5 * v.x}),
+    "what is missing": (lambda src, edge: edge.w * src.x, lambda v: {"x": v.given - v.share * v.sum}),
+    "its own value less the sum": (lambda src: src.x, lambda v: {"x": v.x * 0.5 - v.sum / 4.0 - v.given}),
+    "the negative": (lambda src: src.x, lambda v: {"x": -(v.sum * v.share) + v.given}),
+    "one of two": (lambda src: src.x, lambda v: {"x": where(v.given > 1, v.sum - v.x, v.sum * v.share)}),
     "only some vertices": (
         lambda src, edge: (1 - edge.w) * src.x, lambda v: {"x": where(v.share > 0, v.sum * v.share, v.given)}
     ),
@@ -49,6 +55,17 @@ def test_symmetric_forms(name):
     assert form.edges == (() if form.coefficient is None else ("w",))
     assert ("v", GATHERED) in set(reads(form.update))
     assert ("v", "sum") not in set(reads(form.update))
+
+
+@pytest.mark.parametrize("name", SYMMETRIC)
+def test_the_update_of_a_symmetric_form_is_that_of_the_program_with_the_sum_replaced(name):
+    message, update = SYMMETRIC[name]
+    form = symmetry(ranking(message, update))
+    rng = np.random.default_rng(1)
+    values = {name: rng.uniform(0.5, 2, (6, 3)) for name in ("x", "given", "share", "sum")}
+    evaluated = Evaluator(lambda _, name: values["sum" if name == GATHERED else name], {}, 3)(form.update)
+    [step] = [stage for stage in ranking(message, update).stages if isinstance(stage, VertexStep)]
+    np.testing.assert_allclose(evaluated, Evaluator(lambda _, name: values[name], {}, 3)(dict(step.values)["x"]))
 
 
 @pytest.mark.parametrize(
@@ -95,6 +112,11 @@ DEGREES = {
     "a quotient of constants": (lambda v: v.given / v.share, 0),
     "a quotient by itself": (lambda v: v.given / v.x, NOT_AFFINE),
     "a negative": (lambda v: -v.x, 1),
+    "a difference": (lambda v: v.given - v.x, 1),
+    "a difference of squares": (lambda v: v.x * v.x - v.x, NOT_AFFINE),
+    "a quotient of a square": (lambda v: v.x * v.x / v.share, NOT_AFFINE),
+    "a choice of a square": (lambda v: where(v.given > 0, v.x * v.x, v.given), NOT_AFFINE),
+    "a choice of the other": (lambda v: where(v.given > 0, 1.0, v.x), 1),
     "a choice of values": (lambda v: where(v.given > 0, v.x, 1.0), 1),
     "a choice of constants": (lambda v: where(v.given > 0, v.share, 1.0), 0),
     "a choice by itself": (lambda v: where(v.x > 0, v.given, 1.0), NOT_AFFINE),

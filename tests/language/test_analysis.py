@@ -68,9 +68,12 @@ def test_messages_that_are_not_linear_by_form_are_not_called_linear(number):
 INCREASING = [
     d, d + w, w + d, d - w, 2 * d, d * 0.5, d / 3, minimum(d, w), maximum(d, 3), where(w > 0, d, 1.0), exp(d),
     total(x), largest(x), smallest(x), x + full(K, d), d + d, w, 1.0 / w, -w, stack(d, w)[0],
+    0 * d, d * 0.0, stack(x, c).T, where(w > 0, 1.0, d), d - w - w,
 ]  # fmt: skip
 NOT_INCREASING = [
     -d, w - d, d * w, -2 * d, d / -3, 1 / d, abs(d), d * d, d**2, where(d > 0, d, 0.0), where(flag, d, 0.0), rate * d,
+    d / 0.0, d / -0.0, d / w, w / d, where(w > 0, d, -d), where(w > 0, -d, d), maximum(-d, w), stack(d, -d)[1],
+    smallest(-x), total(-x), exp(-d), full(K, -d), d + -d,
     normalize(x), dot(x, c), log(-d), sqrt(w - d), minimum(d, -d),
 ]  # fmt: skip
 

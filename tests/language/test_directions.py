@@ -10,7 +10,7 @@ from harness.algorithms.hits import HITS
 from harness.graph import Graph, GraphError
 from harness.graph.changes import change_graph
 from harness.graph.graph import FORWARD
-from harness.language import Inputs, InvalidInput, LanguageError, minimum, trace
+from harness.language import Inputs, InvalidInput, LanguageError, minimum, trace, where
 from harness.language.initial_state import check_inputs
 from harness.language.program import REDUCERS
 from tests.language.programs import edges, graphs, program_of, run
@@ -78,6 +78,35 @@ def test_both_directions_aggregate_as_defined(reducer, graph):
     done = run(PROGRAMS[reducer], graph.both_directions(), x=x.astype(np.float32))
     for name, expected in by_loops(graph, x, reducer).items():
         np.testing.assert_allclose(done.values(name), expected, rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+@given(graphs())
+@settings(max_examples=20)
+def test_conditions_vectors_and_edges_are_read_at_the_other_end_too(graph):
+    def build(p, self):
+        p.edge("open", dtype=bool)
+        p.vertex("on", dtype=bool)
+        p.vertex("x", 2)
+        for name in ("count", "far"):
+            p.vertex(name, start=0.0)
+        p.over_edges(into="a", reduce="sum", along="out")(lambda dst, edge: where(dst.on & edge.open, 1.0, 0.0))
+        p.over_edges(into="b", reduce="sum", along="out")(lambda src, dst: dst.x * where(src.on, 2.0, 1.0))
+        p.over_vertices(lambda v: {"count": v.a, "far": v.b[1]})
+        p.repeat(1)
+        p.output("count", bound=0.0)
+
+    both = graph.both_directions()
+    on, x = np.arange(graph.num_vertices) % 2 == 0, np.arange(2.0 * graph.num_vertices).reshape(-1, 2)
+    opened = np.arange(both.num_edges) % 3 > 0
+    found = run(program_of(build), both, on=on, x=x, open=opened)
+    count, far = np.zeros(graph.num_vertices), np.zeros(graph.num_vertices)
+    forward = both.edge_data[FORWARD]
+    for source, destination, place in edges(both):
+        if not forward[place]:  # the copy of an out-edge of its destination
+            count[destination] += on[source] and opened[place]
+            far[destination] += x[source, 1] * (2 if on[destination] else 1)
+    assert found.values("count").tolist() == count.tolist()
+    assert found.values("far").tolist() == far.tolist()
 
 
 def test_the_graph_of_both_directions_keeps_weights_and_data():

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import math
+
+import pytest
+
 from harness.algorithms.als import ALS
-from harness.language import K, minimum, outer, total, trace
+from harness.language import K, minimum, outer, total, trace, where
 from harness.language.explain import explain_program
 from tests.language.programs import program_of
 
@@ -103,3 +107,44 @@ def test_a_reduction_without_change_driven_form_says_why_and_the_others_keep_the
     assert "not the whole program, because the message of offer is not monotone in its source" in text
     assert "spread: linear: when src.d has moved" in text
     assert "offer: no form: the message of offer is not monotone in its source" in text
+
+
+@pytest.mark.parametrize(
+    ("reduce", "other", "line"),
+    [
+        ("sum", 0.0, "sum over in-edges where (src.x > 3) of src.x"),
+        ("sum", 2.0, "sum over in-edges of where((src.x > 3), src.x, 2)"),
+        ("prod", 1.0, "prod over in-edges where (src.x > 3) of src.x"),
+        ("prod", 0.0, "prod over in-edges of where((src.x > 3), src.x, 0)"),
+        ("max", -math.inf, "max over in-edges where (src.x > 3) of src.x"),
+        ("max", 0.0, "max over in-edges of where((src.x > 3), src.x, 0)"),
+        ("min", math.inf, "min over in-edges where (src.x > 3) of src.x"),
+    ],
+)
+def test_only_a_message_that_is_otherwise_nothing_is_one_of_some_edges(reduce, other, line):
+    def build(p, self):
+        p.vertex("x", start=1.0)
+        p.over_edges(into="y", reduce=reduce)(lambda src: where(src.x > 3, src.x, other))
+        p.over_vertices(lambda v: {"x": where(v.y > 0, v.y, 5.0)})
+        p.repeat(1)
+        p.output("x", bound=1.0)
+
+    lines = [one.strip() for one in explain_program(program_of(build)).splitlines()]
+    assert f"stage: y(v) = {line}" in lines
+    assert "stage_2: x(v) = where((v.y > 0), v.y, 5)" in lines
+
+
+def test_what_one_group_writes_and_no_other_reads_stays_within_it():
+    def build(p, self):
+        p.vertex("x", start=1.0)
+        p.over_vertices(lambda v: {"half": 0.5 * v.x})
+        p.over_vertices(lambda v: {"twice": 2.0 * v.half, "sent": v.half + 1.0})
+        p.over_edges(into="y", reduce="sum")(lambda src: src.sent)
+        p.over_vertices(lambda v: {"x": v.y + v.twice})
+        p.repeat(1)
+        p.output("x", bound=1.0)
+
+    lines = [one.strip() for one in explain_program(program_of(build)).splitlines()]
+    assert "vertex: stage, stage_2 (stays within: half)" in lines
+    assert "edge: stage_3" in lines
+    assert "edge+vertex: stage_3, stage_4 (stays within: y)" in lines

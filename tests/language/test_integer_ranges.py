@@ -197,6 +197,13 @@ def test_how_many_edges_are_added_exactly(message, step, most):
     assert not adds_exactly(form, ranges, most + 1)
 
 
+@pytest.mark.parametrize(("kind", "exact"), [("linear", 1), ("difference", 1), ("factor", 0), ("monotone", 0)])
+def test_only_changes_that_are_added_are_added_exactly(kind, exact):
+    program = trace(KCore())
+    form = dataclasses.replace(form_of(program), kind=kind)
+    assert adds_exactly(form, integer_ranges(program), MOST) == exact
+
+
 def test_ranks_are_not_integers():
     program = trace(PageRank())
     assert not adds_exactly(form_of(program), integer_ranges(program), 1)

@@ -378,10 +378,14 @@ def test_sides_of_a_bipartite_graph_are_vertices_like_others():
     assert not run.values("root").any()
 
 
-def test_a_number_that_is_nearly_a_vertex_is_shown_with_all_digits():
-    stage = VertexStep("far", (), None)
-    with pytest.raises(LanguageError, match=r"names the vertex 1234567\.5;"):
-        named_vertices(np.array([1234567.5]), 2_000_000, stage)
+@pytest.mark.parametrize("wrong", [1234567.5, -1.0, 2e6, np.nan])
+def test_a_number_that_is_no_vertex_is_shown_with_all_digits_among_others_that_are(wrong):
+    stage, right = VertexStep("far", (), None), [0.0, 1999999.0, INFINITE, -INFINITE]
+    found, known = named_vertices(np.array(right), 2_000_000, stage)
+    assert (found.tolist(), known.tolist()) == ([0, 1999999, 0, 0], [True, True, False, False])
+    for numbers in ([wrong], [*right, wrong]):
+        with pytest.raises(LanguageError, match=rf"names the vertex {wrong:.17g};"):
+            named_vertices(np.array(numbers), 2_000_000, stage)
 
 
 def test_more_vertices_than_float32_has_numbers_for_are_refused_in_stages_that_run_once_too():

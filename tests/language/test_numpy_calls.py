@@ -8,7 +8,7 @@ import operator
 import numpy as np
 import pytest
 
-from harness.language import LanguageError, operators
+from harness.language import K, LanguageError, operators
 from harness.language.expressions import read
 from harness.language.numpy_calls import FUNCTIONS
 
@@ -44,6 +44,35 @@ def test_a_call_of_numpy_names_the_replacement(call, message):
     with pytest.raises(LanguageError, match=message) as met:
         call()
     assert met.value.where.file == __file__
+
+
+@pytest.mark.parametrize(
+    ("call", "replacement"),
+    [
+        (np.sqrt, "sqrt"), (np.log, "log"), (np.amax, "largest"), (np.max, "largest"), (np.amin, "smallest"),
+        (np.min, "smallest"), (np.mean, "mean"), (np.any, "any_feature"), (np.all, "all_features"),
+        (lambda x: np.minimum(x, 1), "minimum"), (lambda x: np.dot(x, x), "dot"), (lambda x: np.outer(x, x), "outer"),
+        (lambda x: np.stack([x, x]), "stack"), (np.transpose, "transpose"), (np.linalg.inv, "inverse"),
+    ],
+)  # fmt: skip
+def test_functions_of_another_name_have_their_replacement_too(call, replacement):
+    with pytest.raises(LanguageError, match=f"use {replacement} from harness.language"):
+        call(read("v", "x", (K,), "float"))
+
+
+COMPARISONS = {
+    operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le, operator.ne: operator.ne,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("apply", COMPARISONS, ids=lambda apply: apply.__name__)
+def test_comparisons_with_a_scalar_of_numpy_on_the_left_are_turned(apply):
+    assert apply(np.float64(2), X).key == COMPARISONS[apply](X, 2).key
+
+
+def test_a_product_with_an_array_of_numpy_is_the_product_of_the_language_which_takes_no_arrays():
+    with pytest.raises(LanguageError, match=r"an array of shape \(3,\) cannot appear in a traced expression"):
+        _ = np.ones(3) @ read("v", "x", (3,), "float")
 
 
 def test_the_functions_listed_are_those_of_the_language():

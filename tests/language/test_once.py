@@ -87,6 +87,23 @@ def test_a_program_without_such_stages_keeps_its_fingerprint_and_another_has_its
     assert trace(Shares(scale=3.0)).fingerprint == trace(Shares()).fingerprint
 
 
+def test_what_runs_once_is_part_of_the_program_though_the_rest_is_the_same():
+    def prepared(over="sum", factor=2.0, along="in"):
+        def build(p, self):
+            p.edge("weight")
+            p.vertex("x", start=1.0)
+            p.once.over_edges(into="strength", reduce=over, along=along)(lambda edge: edge.weight)
+            p.once.over_vertices(lambda v: {"rate": factor * v.strength})
+            p.over_vertices(lambda v: {"x": v.rate * v.x})
+            p.repeat(1)
+            p.output("x", bound=1e-5)
+
+        return program_of(build).fingerprint
+
+    assert prepared() == prepared()
+    assert len({prepared(), prepared(over="max"), prepared(over="min"), prepared(factor=3.0), prepared(along="out")}) == 5
+
+
 def simple(p):
     p.vertex("x", start=1.0)
     p.over_edges(into="sum", reduce="sum")(lambda src: src.x)

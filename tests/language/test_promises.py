@@ -104,3 +104,17 @@ def test_products_of_nonnegative_factors_count_no_signs():
 
 def test_the_promise_is_part_of_the_program():
     assert trace(Products()).fingerprint != trace(Products(kept="any")).fingerprint
+
+
+@pytest.mark.parametrize("start", [0.0, 0.5, float("inf"), -0.0])
+def test_a_constant_start_that_is_not_below_zero_may_be_declared_nonnegative(start):
+    class Standing(Algorithm):
+        name = "standing"
+
+        def build(self, p: ProgramBuilder) -> None:
+            p.vertex("x", start=start, nonnegative=True)
+            p.over_vertices(lambda v: {"x": 0.5 * v.x})
+            p.output("x", bound=1e-6)
+
+    prop = trace(Standing()).properties["x"]
+    assert (prop.role, prop.start, prop.nonnegative) == ("state", start, True)

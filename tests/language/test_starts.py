@@ -64,3 +64,25 @@ def test_weights_are_the_graphs_own_and_one_where_it_has_none():
     plain = Graph.from_edges([0, 0], [1, 2], name="plain")
     assert run(program_of(build), plain).values("x").tolist() == [2, 2, 2]
     assert run(program_of(build), plain.with_weights([5, 7])).values("x").tolist() == [2, 6, 8]
+
+
+def test_properties_that_are_built_in_have_the_numbers_of_the_graph():
+    def build(p, self):
+        names = ("vertices", "edges", "come", "leave", "both")
+        for name in names:
+            p.vertex(name, start=0.0)
+        p.over_vertices(
+            lambda v, graph: {
+                "vertices": graph.num_vertices + 0.0, "edges": graph.num_edges + 0.0, "come": v.in_degree + 0.0,
+                "leave": v.out_degree + 0.0, "both": v.degree + 0.0,
+            }
+        )  # fmt: skip
+        p.repeat(1)
+        for name in names:
+            p.output(name, bound=0.0)
+
+    graph = Graph.from_edges([0, 0, 0, 3, 2, 1], [1, 2, 3, 0, 0, 2], num_vertices=5, name="six edges")
+    found = run(program_of(build), graph)
+    met = {name: found.values(name).tolist() for name in ("vertices", "edges", "come", "leave", "both")}
+    come = [2, 1, 2, 1, 0]
+    assert met == {"vertices": [5] * 5, "edges": [6] * 5, "come": come, "leave": [3, 1, 1, 1, 0], "both": come}

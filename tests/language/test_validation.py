@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from harness.language import K
-from harness.language.validation import FLOOR, compare, relative_error
+from harness.language.algorithm import Allowance
+from harness.language.validation import FLOOR, WITHIN, Comparison, allowed, compare, relative_error, within
 from tests.language.programs import program_of
 
 inf, nan = math.inf, math.nan
@@ -102,3 +103,80 @@ def test_the_floor_of_an_output_is_used():
     values = {"x": np.array([[1.0, 1.0], [1.1e-4, 0.0]]), "m": np.ones(0)}
     assert not compare(two_outputs(), values, reference).ok
     assert compare(two_outputs(floor=0.1), values, reference).ok
+
+
+def compared(x, m):
+    """Compare offsets ``x`` (float or ``[3, 2]``) and ``m`` (float or ``[4]``) from outputs that are 1 everywhere, with
+    an allowance of 1e-3 for each x and of 1e-2 for each m."""
+    reference = {"x": np.ones((3, 2)), "m": np.ones(4)}
+    values = {"x": reference["x"] + x, "m": reference["m"] + m}
+    allowances = {name: Allowance(np.full(one.shape, most)) for (name, one), most in zip(reference.items(), (1e-3, 1e-2))}
+    return compare(two_outputs(), values, reference, allowances)
+
+
+@pytest.mark.parametrize(
+    ("x", "m", "ok", "error", "bound"),
+    [
+        (0.0, 0.0, True, 0.0, 1e-3),
+        (5e-4, 1e-3, True, 5e-4, 1e-3),  # half of one bound is more than a tenth of another
+        (1e-4, 9e-3, True, 9e-3, 1e-2),
+        (5e-4, 0.1, False, 0.1, 1e-2),
+        (0.1, 5e-3, False, 0.1, 1e-3),
+        (1e-2, 0.05, False, 1e-2, 1e-3),  # ten times one bound is more than five times another
+        (2e-3, 0.05, False, 0.05, 1e-2),
+        (nan, 0.05, False, inf, 1e-3),
+    ],
+)  # fmt: skip
+def test_the_comparison_shows_the_error_that_is_largest_in_units_of_its_bound(x, m, ok, error, bound):
+    found = compared(x, m)
+    assert found.ok == ok
+    assert found.error == pytest.approx(error, rel=1e-9)
+    assert found.bound == pytest.approx(bound, rel=2e-3)  # and a few roundings
+    assert found.excess == pytest.approx(error / bound, rel=2e-3)
+    name = "x" if bound == 1e-3 else "m"
+    assert found.detail == WITHIN if ok else f"{name} of " in found.detail or f"of {name} is off" in found.detail
+
+
+def test_one_entry_may_be_right_by_itself_and_its_feature_wrong_in_total():
+    x, limit = np.ones((4, 2)), np.full((4, 2), 1e-2)
+    x[:, 1] += 5e-3
+    assert within("x", "vertex", x, np.ones((4, 2)), limit).ok
+    found = within("x", "vertex", x, np.ones((4, 2)), limit, np.array([1.0, 1e-2]))
+    assert (found.ok, found.error, found.bound) == (False, pytest.approx(5e-3), pytest.approx(2.5e-3))
+    assert found.detail.startswith("feature 1 of x is off by 0.005 relative in the L1 norm over the graph (bound 0.0025)")
+    assert within("x", "vertex", x, np.ones((4, 2)), limit, np.array([0.0, 2e-2])).ok
+    x[2, 0] = 1.02
+    found = within("x", "vertex", x, np.ones((4, 2)), limit, np.array([1.0, 1e-1]))
+    assert (found.ok, found.error, found.bound) == (False, pytest.approx(2e-2), pytest.approx(1e-2))
+    assert found.detail.startswith("x of vertex 2 is off by 0.02 relative (bound 0.01): ")
+
+
+def test_outputs_without_rows_or_features_are_right():
+    for shape in ((0,), (0, 3), (3, 0)):
+        nothing = np.zeros(shape)
+        assert within("x", "vertex", nothing, nothing, nothing) == Comparison(True, 0.0, 0.0, "")
+    empty = {"x": np.zeros((0, 2)), "m": np.zeros(0)}
+    found = compare(two_outputs(), empty, empty, {name: Allowance(one) for name, one in empty.items()})
+    assert found == Comparison(True, 0.0, 0.0, WITHIN)
+
+
+def test_an_allowance_is_added_to_sixteen_roundings_of_the_largest_of_its_vertex():
+    reference = np.array([[1.0, -8.0], [inf, 0.5], [0.0, 0.0]])
+    allowance = np.array([[0.5, 0.0], [0.0, 0.25], [1.0, 2.0]])
+    unit = 16 * 2.0**-24
+    assert allowed(reference, allowance) == pytest.approx(allowance + unit * np.array([[8.0], [0.5], [FLOOR]]), rel=1e-12)
+    assert allowed(reference, allowance, floor=0.5) == pytest.approx(
+        allowance + unit * np.array([[8.0], [4.0], [4.0]]), rel=1e-12
+    )
+
+
+def test_an_output_whose_bound_is_zero_must_be_equal_whatever_its_allowance():
+    def build(p, self):
+        p.vertex("x", start=1.0)
+        p.over_vertices(lambda v: {"x": v.x})
+        p.output("x", bound=0.0)
+
+    reference = {"x": np.array([1.0, inf])}
+    allowances = {"x": Allowance(np.ones(2))}
+    assert compare(program_of(build), reference, reference, allowances).ok
+    assert not compare(program_of(build), {"x": np.array([1.0 + 1e-12, inf])}, reference, allowances).ok
