@@ -10,12 +10,14 @@ import pytest
 from scipy.sparse import csr_array
 
 from harness.algorithms.belief_propagation import BeliefPropagation
+from harness.algorithms.bfs import BFS
+from harness.algorithms.components import Components
 from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.pagerank import PageRank
 from harness.algorithms.sssp import SSSP
 from harness.graph import Graph
 from harness.graph.generators import grid, rmat
-from harness.language import trace
+from harness.language import Inputs, trace
 from harness.language.converged import FIXED_POINT, METHOD, answer_at_limit, fixed_point
 from harness.language.criterion import PROPAGATED_SHARE
 from harness.language.evaluation import Evaluator
@@ -24,6 +26,7 @@ from harness.language.residual import distances
 from harness.language.rounding import UNIT
 from harness.language.validation import compare
 from tests.covering import covering
+from tests.language.programs import program_of
 
 LEAVES = 20_000
 
@@ -254,3 +257,39 @@ def test_a_graph_without_vertices_has_an_answer_without_rows():
     graph = Graph.from_edges(nothing, nothing, num_vertices=0, name="nothing")
     answer = fixed_point(*posed(PageRank(), graph, 1), 100)
     assert answer.values["rank"].shape == answer.allowances["rank"].entries.shape == (0, 1)
+
+
+def test_outputs_that_must_be_equal_have_no_allowance():
+    graph = rmat(scale=6, symmetric=True)
+    for algorithm, most in ((BFS(seed=1), 2), (Components(), 100)):
+        program, graph_, features, inputs = posed(algorithm, graph, 1)
+        answer = answer_at_limit(program, graph_, features, inputs, most)
+        assert (answer.method, dict(answer.allowances)) == (METHOD, {})
+        run = ReferenceRun(program, graph_, features)
+        run.reset(inputs)
+        run.run(most)
+        for name in program.outputs:
+            assert np.array_equal(answer.values[name], run.values(name))
+
+
+@pytest.mark.parametrize("keep", [0.5, 0.9, 0.99])
+def test_a_constant_error_of_every_superstep_is_allowed_as_often_as_supersteps_repeat_it(keep):
+    """The fixed point of x = keep x + b is off by the error of one superstep, repeated 1 / (1 - keep) times."""
+
+    def build(p, self):
+        p.vertex("b")
+        p.vertex("first")
+        p.vertex("x", start="first")
+        p.over_edges(into="met", reduce="sum")(lambda src: keep * src.x)
+        p.over_vertices(lambda v: {"x": v.met + v.b})
+        p.until_settled(self.tolerance, at_most=4000)
+        p.output("x", bound=1e-3)
+
+    ring = Graph.from_edges(np.arange(4), (np.arange(4) + 1) % 4, num_vertices=4, name="ring")
+    tolerance, b = 1e-4, 1 - np.float64(np.float32(keep))
+    given = {"b": np.full(4, b, np.float64), "first": np.ones(4)}  # the run begins at its fixed point
+    answer = fixed_point(program_of(build, tolerance=tolerance), ring, 1, Inputs(given, {"tolerance": tolerance}), 4000)
+    np.testing.assert_allclose(answer.values["x"], 1.0, rtol=1e-4)
+    every = (PROPAGATED_SHARE * tolerance + 3 * UNIT) * keep
+    ratio = answer.allowances["x"].entries / (every / (1 - keep))
+    assert ((ratio > 1.5) & (ratio <= 2)).all()  # twice the response, up to what four supersteps add at the end

@@ -10,11 +10,12 @@ import pytest
 from harness.algorithms.kcore import KCore
 from harness.algorithms.pagerank import PageRank
 from harness.graph import Graph
-from harness.language import trace
+from harness.language import Inputs, K, trace
 from harness.language.converged import answer_at_limit
 from harness.language.criterion import PROPAGATED_SHARE
-from harness.language.rounding import LAG, UNIT, Pattern, causes, patterns
+from harness.language.rounding import LAG, UNIT, Pattern, RoundedRun, causes, patterns
 from harness.language.sampled import Sample
+from tests.language.programs import program_of
 
 # In-degrees about 2 tolerance / u + 1 = 3303, for which the injected error of a sum is as large as the injected lag.
 DEGREES = np.arange(2900, 3801, 100)
@@ -114,3 +115,53 @@ def test_causes_have_opposite_signs_in_one_of_the_runs(cause):
 
 def test_a_program_without_a_tolerance_has_no_lag():
     assert LAG not in causes(trace(KCore()))
+
+
+def averaged(*, relative=False, tolerance=0.125):
+    """Return a program whose only reduction copies the value of the source on a ring."""
+
+    def build(p, self):
+        p.vertex("given", K)
+        p.vertex("x", K, start="given")
+        p.over_edges(into="met", reduce="sum")(lambda src: src.x)
+        p.over_vertices(lambda v: {"x": v.met})
+        p.until_settled(self.tolerance, at_most=9, relative=relative)
+        p.output("x", bound=1e-3)
+
+    return program_of(build, tolerance=tolerance)
+
+
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_a_source_may_lag_by_its_share_of_the_tolerance_but_never_beyond_zero(relative, share):
+    x = np.array([[4.0, -4.0], [-0.01, 0.01], [0.0, -0.5], [2.0, 0.002]])
+    ring = Graph.from_edges(np.arange(4), (np.arange(4) + 1) % 4, num_vertices=4, name="ring")
+    met = {}
+    for tolerance in (0.125, 0.0):
+        run = RoundedRun(averaged(relative=relative, tolerance=tolerance), ring, 2, lag=share)
+        run.reset(Inputs({"given": x.astype(np.float32)}, {"tolerance": tolerance}))
+        run.run_stages()
+        met[tolerance] = run.values("met")
+    sent = np.roll(x.astype(np.float32), 1, axis=0).astype(np.float64)
+    assert np.array_equal(met[0.0], sent)  # the sum of one value is not rounded
+    lag = share * 0.125
+    np.testing.assert_allclose(np.abs(met[0.125] - sent), lag * np.abs(sent) if relative else np.minimum(lag, np.abs(sent)))
+
+
+def test_reductions_over_the_graph_have_the_roundings_of_their_length():
+    def build(p, self):
+        p.vertex("x", K, start=1.0)
+        for reducer in ("sum", "prod", "min", "max"):
+            p.over_graph(into=reducer, reduce=reducer)(lambda v: v.x)
+        p.over_vertices(lambda v, graph: {"x": v.x + graph.sum + graph.prod + graph.min + graph.max})
+        p.repeat(1)
+        p.output("x", bound=1e-3)
+
+    for count in (1, 64):
+        run = RoundedRun(program_of(build), Graph.from_edges([], [], num_vertices=count, name="bare"), 3)
+        run.reset(Inputs({}))
+        run.run_stages()
+        roundings = (32 + np.log2(count)) * UNIT
+        for reducer, exact in (("sum", count), ("prod", 1), ("min", 1), ("max", 1)):
+            error = np.abs(run.values(reducer) - exact) / exact
+            np.testing.assert_allclose(error, roundings if reducer in ("sum", "prod") else 0.0, rtol=1e-3)

@@ -12,6 +12,7 @@ from harness.graph import Graph
 from harness.language import Algorithm, Inputs, InvalidInput, K, LanguageError, trace
 from harness.language.explain import explain_program
 from harness.language.phase_inputs import inputs_after, inputs_of_phase
+from harness.language.reference import ReferenceRun
 from tests.language.programs import program_of
 
 GRAPH = Graph.from_edges([0, 0, 1, 2], [1, 2, 2, 0], weights=[1, 2, 3, 4], name="four")
@@ -88,6 +89,39 @@ def test_the_fingerprint_covers_the_earlier_phases():
     one, other = scaled(2.0), scaled(3.0)
     assert one.serialise()["stages"] == other.serialise()["stages"]
     assert one.fingerprint != other.fingerprint == scaled(3.0).fingerprint
+
+
+def test_an_answer_that_only_starts_a_later_value_is_an_input_there_and_one_that_nothing_reads_is_not():
+    def build(p, _):
+        p.vertex("given")
+        p.vertex("spare")
+        p.vertex("x", start="given")
+        p.vertex("z", start=0.0)
+        p.over_vertices(lambda v: {"x": 2.0 * v.x, "z": v.x + v.spare})
+        p.repeat(2)
+        p.output("x", bound=1e-5)
+        p.output("z", bound=1e-5)
+        p.then()
+        p.vertex("y", start="x")
+        p.over_vertices(lambda v: {"y": v.y + 1.0})
+        p.repeat(3)
+        p.output("y", bound=1e-5)
+
+    program = program_of(build)
+    assert roles(program) == {"x": "input", "y": "state"}
+    given, spare = np.array([1, 2, 3], np.float32), np.array([5, 5, 5], np.float32)
+    (first, last), every = program.phases, Inputs({"given": given, "spare": spare})
+    run = ReferenceRun(first, GRAPH, 1)
+    run.reset(inputs_of_phase(first, every))
+    run.run(2)
+    answers = {name: run.values(name) for name in first.outputs}
+    assert {name: values.tolist() for name, values in answers.items()} == {"x": [4, 8, 12], "z": [7, 9, 11]}
+    after = inputs_of_phase(last, inputs_after(last, GRAPH, 1, every, answers))
+    assert set(after.properties) == {"x"}
+    run = ReferenceRun(last, GRAPH, 1)
+    run.reset(after)
+    run.run(3)
+    assert run.values("y").tolist() == [7, 11, 15]
 
 
 def test_inputs_of_a_phase_are_its_own_and_the_outputs_before():

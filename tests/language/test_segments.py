@@ -7,10 +7,13 @@ import pytest
 
 from harness.algorithms.pagerank import PageRank
 from harness.graph import Graph
-from harness.language import trace
-from harness.language.program import IDENTITY
+from harness.language import Inputs, K, trace
+from harness.language.arrays import Arrays
+from harness.language.program import IDENTITY, REDUCERS
+from harness.language.reference import ReferenceRun
 from harness.language.rounding import RoundedRun, off
 from harness.language.segments import segment_reduce, segment_sums
+from tests.language.programs import program_of
 
 OFFSETS = np.array([0, 0, 3, 4, 4, 9, 9])  # empty ranges at both ends and in between
 
@@ -78,3 +81,32 @@ def test_sent_values_lag_once_per_change_of_the_property(monkeypatch):
     for _ in range(3):
         run.superstep()
     assert lagged.count("rank") == 3
+
+
+@pytest.mark.parametrize("reducer", REDUCERS)
+@pytest.mark.parametrize("count", [0, 1, 5])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2)], ids=str)
+def test_rows_are_reduced_with_the_identity_for_none(reducer, count, shape):
+    rows = np.random.default_rng(count).uniform(0.5, 2, (count, *shape)).astype(np.float32)
+    found = Arrays().over_rows(reducer, rows)
+    reduce = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}[reducer].reduce
+    empty = {"sum": 0.0, "prod": 1.0, "min": np.inf, "max": -np.inf}[reducer]
+    expected = reduce(rows.astype(np.float64), axis=0) if count else np.full(shape, empty)
+    assert (found.shape, found.dtype) == (shape, np.float32)
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
+    run = ReferenceRun(whole(reducer), Graph.from_edges([], [], num_vertices=count, name="bare"), 3)
+    run.reset(Inputs({"x": np.ones((count, 3), np.float32)}))
+    run.run_stages()
+    assert run.values("all").tolist() == [[float(count) if reducer == "sum" and count else 1.0 if count else empty] * 3]
+
+
+def whole(reducer):
+    def build(p, self):
+        p.vertex("x", K)
+        p.vertex("y", K, start=0.0)
+        p.over_graph(into="all", reduce=reducer)(lambda v: v.x)
+        p.over_vertices(lambda v, graph: {"y": graph.all})
+        p.repeat(1)
+        p.output("y", bound=1e-6)
+
+    return program_of(build)

@@ -34,7 +34,7 @@ from harness.language import (
     transpose,
     where,
 )
-from harness.language.expressions import read
+from harness.language.expressions import as_shape, read
 
 SHAPES = [(), (K,), (3,), (3, K), (K, 3), (K, K), (3, 3), (2, K)]
 PAIRS = list(itertools.product(SHAPES, SHAPES))
@@ -137,6 +137,23 @@ def test_conditions_and_numbers():
     assert full(K, 1.0).shape == (K,)
     for wrong in (lambda: normalize(x, "l3"), lambda: norm(x, "l3"), lambda: stack(), lambda: full(0, 1.0)):
         assert shape_or_refusal(wrong) == "refused"
+
+
+@pytest.mark.parametrize(
+    ("shape", "found"),
+    [
+        (K, (K,)), (1, (1,)), (3, (3,)), ((), ()), ((K, 3), (K, 3)), ((2, K), (2, K)), ((K, K, K), "at most two"),
+        ((1, 2, 3), "at most two dimensions, not 3"), ((1, 1, 1, 1), "not 4"), (0, "K or a positive int, not 0"),
+        (-1, "not -1"), ((K, 0), "not 0"), (2.0, "not 2.0"), ("K", "not 'K'"), (None, "not None"),
+    ],
+)  # fmt: skip
+def test_a_shape_has_at_most_two_dimensions_that_are_K_or_positive(shape, found):
+    if isinstance(found, tuple):
+        assert as_shape(shape) == found
+        assert full(shape, 1.0).shape == found
+    else:
+        with pytest.raises(LanguageError, match=found):
+            as_shape(shape)
 
 
 def test_a_scalar_of_numpy_counts_as_a_number():
