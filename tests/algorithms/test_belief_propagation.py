@@ -261,6 +261,20 @@ def test_contradicting_evidence_leaves_no_belief():
     assert not belief.any()
 
 
+def test_a_network_of_tables_is_run_as_it_is_given():
+    """A shared table has no effect from a vertex to itself; a table of its own has, and is refused there."""
+    loop = Graph.from_edges([0, 0, 1], [0, 1, 0], name="loop", vertex_data={"unary": np.ones((2, 2))})
+    tables = {"pairwise": np.ones((3, 2, 2))}
+    loop = Graph(loop.csr, name="loop", directed=False, vertex_data=loop.vertex_data, edge_data=tables)
+    algorithm = BeliefPropagation(potentials="edge")
+    assert algorithm.prepare_graph(loop) is loop
+    with pytest.raises(InvalidInput, match="an edge from variable 0 to itself; make that a unary potential"):
+        algorithm.inputs(loop, 2)
+    shared = BeliefPropagation().prepare_graph(Graph.from_edges([0, 0, 1, 2], [0, 1, 2, 2], name="loops"))
+    ends = set(zip(shared.csr.row_of_edge.tolist(), shared.csr.neighbours.tolist(), strict=True))
+    assert ends == {(0, 1), (1, 0), (1, 2), (2, 1)}
+
+
 # settling -------------------------------------------------------------------------------------------------------------
 def test_messages_are_watched():
     program = trace(BeliefPropagation())
@@ -306,6 +320,13 @@ TABLE = np.array([[1.0, 2.0], [3.0, 4.0]])
         ({"unary": np.array([[1.0, 1], [0, 0]])}, {}, "variable 1 has potentials that are all zero"),
         ({"unary": np.array([[0.0, 1], [1, 1]]), "evidence": np.array([0, -1])}, {}, "evidence .* variable 0 has pot"),
         ({"unary": np.ones(2)}, {}, r"unary potentials of shape \(2,\); give every variable a row of its states"),
+        ({"unary": np.ones((2, 0))}, {}, r"unary potentials of shape \(2, 0\); give every variable a row of its states"),
+        ({"unary": np.ones((2, 2, 1))}, {}, r"unary potentials of shape \(2, 2, 1\)"),
+        ({"unary": np.array([[1, 1], [1, np.nan]])}, {}, "variable 1 has the potential nan"),
+        ({"unary": np.array([[1, 1], [-0.5, 1]])}, {}, "variable 1 has the potential -0.5"),
+        ({"evidence": np.array([-1, -2])}, {}, "variable 1 .* is observed in state -2; it has the states 0 to 1"),
+        ({"pairwise": np.ones((2, 1, 1))}, {}, "pairwise potentials of 1 states and unary ones of 2; pad"),
+        ({"pairwise": None}, {}, "has no potentials on its edges; set potentials=shared"),
         ({"pairwise": np.zeros((2, 2, 2))}, {}, "'pair': edge 0 -> 1 has potentials that are all zero"),
         ({"pairwise": np.ones((2, 2, 3))}, {}, r"pairwise potentials of shape \(2, 3\); make them square"),
         ({"pairwise": np.ones((2, 3, 3))}, {}, "pairwise potentials of 3 states and unary ones of 2; pad"),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -101,3 +103,13 @@ def test_the_default_core_is_that_of_the_simdx_paper():
 def test_a_core_of_no_neighbours_is_refused():
     with pytest.raises(InvalidInput, match=r"core=0: give a number in \[1, inf\)"):
         KCore(core=0).inputs(rmat(scale=3, edge_factor=2), 1)
+
+
+@pytest.mark.parametrize(("most", "counted"), [(2**24 - 1, True), (2**24, True), (2**24 + 1, False)])
+def test_more_neighbours_than_float32_counts_are_refused(most, counted):
+    facts = SimpleNamespace(in_degrees=np.array([3, most, 0]), name="hub")
+    if counted:
+        assert KCore().inputs(facts, 1).properties == {}
+    else:
+        with pytest.raises(InvalidInput, match=f"a vertex of graph 'hub' has {most} neighbours; float32 counts up to"):
+            KCore().inputs(facts, 1)

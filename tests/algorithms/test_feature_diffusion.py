@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.algorithms.edge_blocks import over_roots_of_totals
 from harness.algorithms.feature_diffusion import FeatureDiffusion
 from harness.graph import Graph
 from harness.language import InvalidInput
@@ -26,6 +27,18 @@ def test_a_hop_multiplies_by_the_normalised_matrix(graph, features, hops):
     given = algorithm.inputs(graph, features).properties["given"].astype(np.float64)
     np.testing.assert_allclose(found, np.linalg.matrix_power(hop, hops) @ given, rtol=1e-6 * hops, atol=1e-12)
     assert not settled
+
+
+@given(multigraphs(), st.integers(0, 9))
+@settings(max_examples=25)
+def test_a_weight_is_divided_by_the_roots_of_what_leaves_and_what_arrives(graph, seed):
+    values = np.random.default_rng(seed).uniform(0, 2, graph.num_edges) * (np.arange(graph.num_edges) % 4 > 0)
+    dense = adjacency_of(graph, values)
+    leaving, arriving = dense.sum(axis=1)[graph.csr.row_of_edge], dense.sum(axis=0)[graph.csr.neighbours]
+    expected = np.divide(values, np.sqrt(leaving * arriving), out=np.zeros_like(values), where=values > 0)
+    found = over_roots_of_totals(graph, values)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_edges_without_weights_count_once():

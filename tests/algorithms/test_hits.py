@@ -11,7 +11,7 @@ from scipy.sparse.linalg import svds
 from harness.algorithms.hits import HITS
 from harness.graph import Graph
 from harness.graph.generators import rmat
-from harness.language import InvalidInput, trace
+from harness.language import Inputs, InvalidInput, trace
 from harness.language.initial_state import check_inputs
 from harness.language.reference import ReferenceRun
 
@@ -69,3 +69,10 @@ def test_negative_weights_are_refused():
     graph = HITS().prepare_graph(Graph.from_edges([0], [1], weights=[-1], name="negative"))
     with pytest.raises(InvalidInput, match="'weight' must be nonnegative"):
         check_inputs(trace(HITS()), graph, 1, HITS().inputs(graph, 1))
+
+
+def test_a_base_set_below_zero_is_refused():
+    graph = HITS().prepare_graph(Graph.from_edges([0, 1], [1, 2], name="path"))
+    base = np.array([[1], [-1], [0]], np.float32)
+    with pytest.raises(InvalidInput, match="'base' must be nonnegative; 1 of"):
+        check_inputs(trace(HITS()), graph, 1, Inputs({"base": base}, HITS().parameter_values()))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from harness.algorithms.multimodal import Multimodal
 from harness.algorithms.seeding import choose_seeds
-from harness.algorithms.views import affinities
+from harness.algorithms.views import affinities, joined_views
 from harness.graph import Graph
 from harness.graph.catalogue import digits
 from harness.graph.generators import rmat
@@ -61,6 +61,35 @@ def near(points, neighbours=10):
     sigma = distance[np.isfinite(distance)].mean()
     one_way = np.exp(-((distance / sigma) ** 2))
     return np.maximum(one_way, one_way.T)
+
+
+@pytest.mark.parametrize(("count", "side", "neighbours"), [(7, 2, 1), (40, 3, 6), (1100, 2, 3)])
+def test_images_are_joined_with_their_nearest_in_every_view(count, side, neighbours):
+    pixels = np.random.default_rng(count).random((count, side * side))
+    image = pixels.reshape(-1, side, side)
+    downwards, sideways = image[:, 1:] - image[:, :-1], image[:, :, 1:] - image[:, :, :-1]
+    projections = pixels @ np.random.default_rng(5).standard_normal((side * side, side * side // 2))
+    expected = {
+        "pixels": near(pixels, neighbours), "projections": near(projections, neighbours),
+        "gradients": near(np.hstack([downwards.reshape(count, -1), sideways.reshape(count, -1)]), neighbours),
+    }  # fmt: skip
+    plain = Graph.from_edges([0], [1], num_vertices=count, name="images", vertex_data={"pixels": pixels})
+    for names in ("gradients", "projections pixels", "auto")[2 * (count > 1000) :]:  # two blocks of images
+        graph = joined_views(plain, names, neighbours, 5)
+        views = [expected[name] for name in (expected if names == "auto" else names.split())]
+        drawn = affinities(graph, names, 5)
+        assert np.array_equal(adjacency_of(graph), sum(views) > 0)
+        for view, values in zip(views, drawn.T, strict=True):
+            np.testing.assert_allclose(adjacency_of(graph, values), view, rtol=1e-5, atol=1e-30)
+    assert np.array_equal(affinities(graph, "auto", 5, np.array([2, 0, 2])), drawn[:, [2, 0, 2]])
+
+
+@pytest.mark.parametrize(("neighbours", "most"), [(0, 3), (4, 3), (-1, 3)])
+def test_an_image_has_as_many_neighbours_as_there_are_others(neighbours, most):
+    plain = Graph.from_edges([0], [1], num_vertices=4, name="images", vertex_data={"pixels": np.eye(4)})
+    with pytest.raises(InvalidInput, match=f"neighbours={neighbours}; it must be 1 to {most}"):
+        joined_views(plain, "pixels", neighbours, 0)
+    assert joined_views(plain, "pixels", 3, 0).num_edges == 12
 
 
 def test_digits_are_recognised_from_three_views(ten_digits):

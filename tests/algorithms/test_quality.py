@@ -208,6 +208,13 @@ def test_a_segment_has_its_mean_colour(tmp_path):
     LabelPropagation().artefacts(grey, {"lp": np.array([[1, 0], [0, 1.0]])}, tmp_path)
     with Image.open(tmp_path / "segmentation.png") as picture:
         assert [picture.getpixel((x, 0)) for x in range(2)] == [(127, 127, 127), (255, 255, 255)]
+    wide = Graph.from_edges(
+        [0], [1], num_vertices=4, name="g", meta={"height": 1, "width": 4}, vertex_data={"colour": [0.2, 1.0, 0.6, 0.0]}
+    )
+    labels = np.array([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5], [0.9, 0.1, 0.0], [0.1, 0.8, 0.1]])
+    LabelPropagation().artefacts(wide, {"lp": labels}, tmp_path)
+    with Image.open(tmp_path / "segmentation.png") as picture:
+        assert [picture.getpixel((x, 0))[0] for x in range(4)] == [102, 255, 102, 0]
 
 
 def test_other_graphs_leave_no_picture(tmp_path):
