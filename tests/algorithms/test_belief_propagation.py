@@ -320,7 +320,7 @@ TABLE = np.array([[1.0, 2.0], [3.0, 4.0]])
         ({"unary": np.array([[1.0, 1], [0, 0]])}, {}, "variable 1 has potentials that are all zero"),
         ({"unary": np.array([[0.0, 1], [1, 1]]), "evidence": np.array([0, -1])}, {}, "evidence .* variable 0 has pot"),
         ({"unary": np.ones(2)}, {}, r"unary potentials of shape \(2,\); give every variable a row of its states"),
-        ({"unary": np.ones((2, 0))}, {}, r"unary potentials of shape \(2, 0\); give every variable a row of its states"),
+        ({"unary": np.ones((2, 0))}, {}, r"unary potentials of shape \(2, 0\); give every variable a row"),
         ({"unary": np.ones((2, 2, 1))}, {}, r"unary potentials of shape \(2, 2, 1\)"),
         ({"unary": np.array([[1, 1], [1, np.nan]])}, {}, "variable 1 has the potential nan"),
         ({"unary": np.array([[1, 1], [-0.5, 1]])}, {}, "variable 1 has the potential -0.5"),

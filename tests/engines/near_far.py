@@ -17,7 +17,7 @@ from tests.engines.programs import traced
 SERIAL = Device(threads=1)
 
 
-def paths(combine, reducer="min", title="paths", at_most=1_000_000, better=None, weighted=True):
+def paths(combine, reducer="min", title="paths", at_most=1_000_000, better=None, weighted=True, repeat=0, also=False):
     """Return a program of paths from k starts; ``combine``: the message of a source's value and an edge's length."""
     better = better or {"min": minimum, "max": maximum}[reducer]
 
@@ -35,7 +35,12 @@ def paths(combine, reducer="min", title="paths", at_most=1_000_000, better=None,
         def take(v):
             return {"x": better(v.x, v.best)}
 
-        p.until_settled(at_most=at_most)
+        if also:
+            p.once.over_vertices(lambda v: {"twice": 2.0 * v.own})
+        if repeat:
+            p.repeat(repeat)
+        else:
+            p.until_settled(at_most=at_most)
         p.output("x", bound=1e-5)
 
     return traced(build, title)

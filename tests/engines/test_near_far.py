@@ -206,6 +206,8 @@ def test_a_run_may_begin_at_any_values():
         (paths(lambda x, w, _: x - w), "does not increase with all that it reads"),
         (paths(lambda x, w, _: 2.0 * x, weighted=False), "may be better than the value of its source"),
         (paths(lambda x, w, _: x + w, better=lambda a, b: minimum(minimum(a, b), 5.0)), "does more than to compare"),
+        (paths(lambda x, w, _: x + w, repeat=3), "paths gives more than the values of its fixed point"),
+        (paths(lambda x, w, _: x + w, also=True), "stages that run before its supersteps"),
     ],
 )
 def test_programs_without_the_order_are_refused(program, reason):

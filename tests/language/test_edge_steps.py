@@ -175,7 +175,7 @@ def stepped(function, **options):
 MALFORMED = {
     "one end": (stepped(lambda src: {"src": {"x": src.x}}), "updates both ends"),
     "no dict": (stepped(lambda src: src.x), "updates both ends"),
-    "no dict of an end": (stepped(lambda src, dst: {"src": src.x, "dst": {"x": src.x}}), "for 'src' it gives no property"),
+    "no dict of an end": (stepped(lambda src, dst: {"src": src.x, "dst": {"x": src.x}}), "for 'src' it gives no prop"),
     "no dict of the other end": (stepped(lambda src, dst: {"src": {"x": src.x}, "dst": 1.0}), "for 'dst' it gives no"),
     "a third end": (stepped(lambda src: {"src": {"x": src.x}, "dst": {"x": src.x}, "edge": {}}), "updates both ends"),
     "nothing": (stepped(lambda src: {"src": {"x": src.x}, "dst": {}}), "gives no property"),

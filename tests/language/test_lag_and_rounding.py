@@ -145,7 +145,9 @@ def test_a_source_may_lag_by_its_share_of_the_tolerance_but_never_beyond_zero(re
     sent = np.roll(x.astype(np.float32), 1, axis=0).astype(np.float64)
     assert np.array_equal(met[0.0], sent)  # the sum of one value is not rounded
     lag = share * 0.125
-    np.testing.assert_allclose(np.abs(met[0.125] - sent), lag * np.abs(sent) if relative else np.minimum(lag, np.abs(sent)))
+    np.testing.assert_allclose(
+        np.abs(met[0.125] - sent), lag * np.abs(sent) if relative else np.minimum(lag, np.abs(sent))
+    )
 
 
 def test_reductions_over_the_graph_have_the_roundings_of_their_length():

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harness.algorithms.bfs import BFS
 from harness.algorithms.kcore import KCore
@@ -12,7 +16,10 @@ from harness.algorithms.pagerank import PageRank
 from harness.language import K, exp, maximum, minimum, total, trace, where
 from harness.language.message_bounds import message_bound
 from harness.language.monotone import OneWay, one_way, reaching, strictly_increasing
+from harness.language.priority_order import INTERVALS, priority_order
 from tests.language.programs import program_of
+
+inf = math.inf
 
 
 def tightened(message, reduce="min", *, bound=None, more=None, rest=None, end=None):
@@ -169,3 +176,63 @@ def test_bounds_need_messages_of_which_one_counts():
     assert message_bound(trace(PageRank())) == one_way(trace(PageRank()))
     alternating = tightened(lambda src: src.x, end=lambda p: (p.alternate_sides(), p.until_settled(at_most=9)))
     assert "is not one reduction over edges" in message_bound(alternating)
+
+
+FINITE = st.tuples(st.integers(-4, 4), st.integers(-4, 4)).map(sorted)
+EXACT = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "min": min, "max": max}
+
+
+@pytest.mark.parametrize("name", EXACT)
+@given(FINITE, FINITE)
+@settings(max_examples=40)
+def test_an_interval_is_that_of_all_results_of_whole_numbers(name, a, b):
+    results = [EXACT[name](x, y) for x in range(a[0], a[1] + 1) for y in range(b[0], b[1] + 1)]
+    assert INTERVALS[name](tuple(a), tuple(b)) == (min(results), max(results))
+
+
+@pytest.mark.parametrize(
+    ("name", "a", "b", "found"),
+    [
+        ("add", (0, inf), (1, 2), (1, inf)), ("add", (-inf, 0), (0, inf), (-inf, inf)),
+        ("add", (inf, inf), (-inf, 3), (-inf, inf)), ("sub", (0, inf), (0, inf), (-inf, inf)),
+        ("sub", (1, 2), (-inf, 0), (1, inf)), ("sub", (inf, inf), (0, inf), (-inf, inf)),
+        ("mul", (1, inf), (2, 3), (2, inf)), ("mul", (-inf, -1), (2, 3), (-inf, -2)),
+        ("mul", (0, 1), (1, inf), (-inf, inf)), ("mul", (0, 0), (-inf, inf), (-inf, inf)),
+        ("mul", (-1, 2), (-3, 4), (-6, 8)), ("min", (-inf, 3), (1, inf), (-inf, 3)), ("max", (-inf, 3), (1, 2), (1, 3)),
+    ],
+)  # fmt: skip
+def test_intervals_with_infinities_hold_every_result_or_nothing_is_known(name, a, b, found):
+    assert INTERVALS[name](a, b) == found
+
+
+ORDER = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.5, 3.0])
+
+
+@given(st.sampled_from(["min", "max"]), st.integers(0, 5), ORDER, ORDER, ORDER)
+@settings(max_examples=80)
+def test_an_order_is_refused_only_if_a_message_may_be_better_than_its_source(reducer, form, low, high, rate):
+    low, high = min(low, high), max(low, high)
+
+    def message(x, w, rate, largest, smallest):
+        return [x + w, x + w + rate, largest(x + w, x), smallest(x, w), x + rate * w, x + largest(w, rate)][form]
+
+    def build(p, self):
+        p.edge("w")
+        p.vertex("own")
+        p.vertex("x", start="own")
+        p.over_edges(into="best", reduce=reducer)(lambda src, edge: message(src.x, edge.w, self.rate, maximum, minimum))
+        p.over_vertices(lambda v: {"x": (minimum if reducer == "min" else maximum)(v.x, v.best)})
+        p.until_settled(at_most=100)
+        p.output("x", bound=0.0)
+
+    order = priority_order(program_of(build))
+    if isinstance(order, str):
+        return
+    sign = 1 if reducer == "min" else -1
+    assert order.sign == sign
+    given_ = {name: {"w": (low, high), "rate": (rate, rate)}[name] for name in (*order.inputs, *order.parameters)}
+    values = itertools.product((-5.0, 0.0, 7.0), (low, (low + high) / 2, high))
+    better = any(sign * message(x, w, rate, max, min) < sign * x for x, w in values)
+    refused = order.refusal(given_)
+    assert refused or not better
+    assert bool(refused) == better or form not in (0, 2)  # other forms are proved term by term

@@ -101,7 +101,9 @@ def test_what_runs_once_is_part_of_the_program_though_the_rest_is_the_same():
         return program_of(build).fingerprint
 
     assert prepared() == prepared()
-    assert len({prepared(), prepared(over="max"), prepared(over="min"), prepared(factor=3.0), prepared(along="out")}) == 5
+    assert (
+        len({prepared(), prepared(over="max"), prepared(over="min"), prepared(factor=3.0), prepared(along="out")}) == 5
+    )
 
 
 def simple(p):
@@ -169,3 +171,18 @@ def test_updates_of_edges_are_refused():
 def test_a_changed_graph_is_refused():
     with pytest.raises(InvalidInput, match="warm runs of such programs are not supported"):
         refuse_changed_graph(trace(Shares()))
+
+
+def test_stages_that_run_once_may_write_a_result_again():
+    def build(p, self):
+        p.once.over_vertices(lambda v: {"rate": v.out_degree + 1.0})
+        p.once.over_vertices(lambda v: {"rate": 10.0 * v.rate, "other": v.rate})
+        p.vertex("x", start="rate")
+        p.over_vertices(lambda v: {"x": v.x + v.other})
+        p.repeat(1)
+        p.output("x", bound=1e-5)
+
+    program = program_of(build)
+    found = with_results(program, GRAPH, 1, Inputs({}))
+    assert found.properties["rate"].tolist() == [30, 20, 20]
+    assert found.properties["other"].tolist() == [3, 2, 2]

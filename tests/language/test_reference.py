@@ -262,6 +262,25 @@ def test_a_run_settles_when_nothing_moves_by_more_than_the_tolerance(tolerance, 
     assert all((step.active, step.edges) == (1, 1) for step in statistics.supersteps)
 
 
+def test_a_superstep_counts_the_sources_that_moved_before_it_and_the_edges_of_all_its_reductions():
+    def build(p, self):
+        p.vertex("given")
+        p.vertex("x", start="given")
+        p.over_edges(into="least", reduce="min")(lambda src: src.x)
+        p.over_edges(into="most", reduce="max")(lambda src: src.x)
+        p.over_vertices(lambda v: {"x": minimum(v.x, v.least) + 0.0 * maximum(v.most, 0.0)})
+        p.until_settled(at_most=60)
+        p.output("x", bound=0.0)
+
+    path = Graph.from_edges([0, 1, 2, 3, 0], [1, 2, 3, 4, 2], num_vertices=7, name="path")
+    reference = ReferenceRun(program_of(build), path, 1)
+    for _ in range(2):  # a second run counts from its start
+        reference.reset(Inputs({"given": np.array([0, 9, 9, 9, 9, 9, 9], np.float32)}))
+        found = [*reference.run(2).supersteps, *reference.run(60).supersteps]
+        assert [(one.active, one.edges) for one in found] == [(7, 10), (2, 10), (1, 10), (1, 10)]
+        assert reference.values("x").tolist() == [0, 0, 0, 0, 0, 9, 9]
+
+
 def test_without_a_tolerance_a_run_settles_when_nothing_moves_at_all():
     def build(p, self):
         p.vertex("x", start=5.0)

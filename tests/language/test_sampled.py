@@ -6,8 +6,21 @@ import numpy as np
 import pytest
 
 from harness.algorithms.belief_propagation import BeliefPropagation
+from harness.graph import Graph
 from harness.graph.generators import grid, rmat
-from harness.language import Algorithm, Inputs, K, outer, sampled, smallest, total, trace, where, whole_reductions
+from harness.language import (
+    Algorithm,
+    Inputs,
+    K,
+    maximum,
+    outer,
+    sampled,
+    smallest,
+    total,
+    trace,
+    where,
+    whole_reductions,
+)
 from harness.language.reference import ReferenceRun
 from harness.language.residual import Share
 from harness.language.sampled import HEAVIEST, Sample, heaviest
@@ -139,6 +152,40 @@ def reduces_much(p):
 
     p.repeat(4)
     p.output("x", bound=1e-4)
+
+
+def keeps_a_promise_that_needs_all_messages(p):
+    """Every vertex has an in-edge and so a sum of 1 or more; the part lacks in-edges of vertices outside the sample."""
+    p.vertex("x", K, start=2.0, nonnegative=True)
+    p.over_edges(into="met", reduce="sum")(lambda src: maximum(src.x, 1.0))
+    p.over_vertices(lambda v: {"kept": where(v.met > 0, 0.0, -1.0) + v.met / (1.0 + v.met)})
+    p.over_vertices(lambda v: {"x": v.kept})
+    p.repeat(4)
+    p.output("x", bound=1e-4)
+
+
+def test_stages_that_depend_on_messages_run_where_all_of_these_are_there():
+    ring = np.arange(300)
+    graph = Graph.from_edges(
+        np.concatenate([ring, ring]), np.concatenate([(ring + 1) % 300, ring * 7 % 300]), num_vertices=300, name="ring"
+    )
+    supersteps_are_right(*posed(program_of(keeps_a_promise_that_needs_all_messages), lambda *_: Inputs({}), graph))
+
+
+@pytest.mark.parametrize("each", [1, 4])
+def test_the_heaviest_vertices_that_are_added_have_few_in_edges_together(each, monkeypatch):
+    """Those with the smallest numbers, as many as have four times the edges of a class."""
+    algorithm, graph = algorithms()["pagerank"], rmat(scale=9, edge_factor=8, seed=3)
+    traced, state_ = trace(algorithm), {"rank": np.random.default_rng(1).random((graph.num_vertices, 2))}
+    drawn = Sample.draw(traced, graph, each)
+    for most in (0, 10, 200, 10**9):
+        monkeypatch.setattr(sampled, "CLASS_EDGES", most)
+        found, ordered = drawn.with_heaviest(graph, state_), heaviest(state_["rank"])
+        fits = np.cumsum(graph.in_degrees[ordered]) <= 4 * most
+        assert np.array_equal(found.vertices, np.union1d(drawn.vertices, ordered[fits]))
+        class_ = found.classes == drawn.classes.max() + 1
+        assert np.array_equal(np.flatnonzero(class_), ordered[fits])
+        assert found.weights.sum() == pytest.approx(np.isin(found.classes, found.classes[found.vertices]).sum())
 
 
 @pytest.mark.parametrize("name", list(PROGRAMS))

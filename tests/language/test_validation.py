@@ -110,7 +110,10 @@ def compared(x, m):
     an allowance of 1e-3 for each x and of 1e-2 for each m."""
     reference = {"x": np.ones((3, 2)), "m": np.ones(4)}
     values = {"x": reference["x"] + x, "m": reference["m"] + m}
-    allowances = {name: Allowance(np.full(one.shape, most)) for (name, one), most in zip(reference.items(), (1e-3, 1e-2))}
+    allowances = {
+        name: Allowance(np.full(one.shape, most))
+        for (name, one), most in zip(reference.items(), (1e-3, 1e-2), strict=True)
+    }
     return compare(two_outputs(), values, reference, allowances)
 
 
@@ -143,7 +146,9 @@ def test_one_entry_may_be_right_by_itself_and_its_feature_wrong_in_total():
     assert within("x", "vertex", x, np.ones((4, 2)), limit).ok
     found = within("x", "vertex", x, np.ones((4, 2)), limit, np.array([1.0, 1e-2]))
     assert (found.ok, found.error, found.bound) == (False, pytest.approx(5e-3), pytest.approx(2.5e-3))
-    assert found.detail.startswith("feature 1 of x is off by 0.005 relative in the L1 norm over the graph (bound 0.0025)")
+    assert found.detail.startswith(
+        "feature 1 of x is off by 0.005 relative in the L1 norm over the graph (bound 0.0025)"
+    )
     assert within("x", "vertex", x, np.ones((4, 2)), limit, np.array([0.0, 2e-2])).ok
     x[2, 0] = 1.02
     found = within("x", "vertex", x, np.ones((4, 2)), limit, np.array([1.0, 1e-1]))
@@ -164,7 +169,9 @@ def test_an_allowance_is_added_to_sixteen_roundings_of_the_largest_of_its_vertex
     reference = np.array([[1.0, -8.0], [inf, 0.5], [0.0, 0.0]])
     allowance = np.array([[0.5, 0.0], [0.0, 0.25], [1.0, 2.0]])
     unit = 16 * 2.0**-24
-    assert allowed(reference, allowance) == pytest.approx(allowance + unit * np.array([[8.0], [0.5], [FLOOR]]), rel=1e-12)
+    assert allowed(reference, allowance) == pytest.approx(
+        allowance + unit * np.array([[8.0], [0.5], [FLOOR]]), rel=1e-12
+    )
     assert allowed(reference, allowance, floor=0.5) == pytest.approx(
         allowance + unit * np.array([[8.0], [4.0], [4.0]]), rel=1e-12
     )
