@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,14 +11,16 @@ import pytest
 
 from engines.lonestar import cpu_engine, trial
 from engines.lonestar.engine import LonestarEngine
-from engines.lonestar.predict import to_try
+from engines.lonestar.predict import Model, to_try
 from engines.lonestar.schedule import LonestarSchedule
 from engines.lonestar.trial import TrialEngine
 from harness.api import Engine
+from harness.api.cpu import usable_threads
+from harness.api.figures import device_name
 from harness.contract import Device, No, Phases, ScheduleError, Yes
 from harness.language import trace
 from tests.engines.test_lonestar import replayed
-from tests.engines.test_lonestar_choice import ALGORITHM, FIGURES_MADE, rated
+from tests.engines.test_lonestar_choice import ALGORITHM, FIGURES_MADE, NOTHING, facts, rated
 
 TUNED = LonestarSchedule(order="auto", tune=True)
 ESTIMATES = (("nl", 1.0), ("el", 2.0), ("grid", 3.0), ("levels", 3.5))
@@ -166,6 +169,73 @@ def test_a_failure_without_a_text_has_the_name_of_its_type(made, monkeypatch):
     engine = prepared()
     engine.reset(None)
     assert "order el failed: MemoryError\n" in engine.explain()
+
+
+def test_measured_times_are_shown_in_milliseconds_the_fastest_first(made):
+    engine = prepared()
+    engine.reset(None)
+    lines = engine.explain().split("\n\n")[1].splitlines()
+    assert lines[0] == "tune: measured supersteps with a share of the estimated preparation (12 s of trial):"
+    assert [line.split() for line in lines[1:]] == [
+        ["el", "1500.000", "ms"], ["grid", "2500.000", "ms"], ["nl", "3500.000", "ms"],
+    ]  # fmt: skip
+
+
+def test_a_trial_whose_budget_is_over_still_times_one_order_that_can_run(made):
+    class Slow(made):
+        def prepare(self, *given):
+            made.clock += 100.0
+            super().prepare(*given)
+
+    made.failing = ("el",)
+    made.seconds = {"nl": 3.0, "grid": 2.0}
+    engine = prepared(replace(TUNED, tune_s=0.0))
+    engine._orders = ["el", "grid", "nl"]
+    engine._under = lambda order: Slow(replace(TUNED, order=order, tune=None))
+    engine.reset(None)
+    assert [order for order, _ in engine.resolved_options()["tried"]] == ["grid"]
+    assert engine.resolved_options()["order"] == "grid"
+
+
+def test_a_trial_runs_while_no_other_cell_uses_the_device(made, monkeypatch):
+    inside = []
+
+    class Noted(Phases):
+        @contextlib.contextmanager
+        def alone(self, name):
+            inside.append(name)
+            yield
+            inside.append("over")
+
+    timed = made.run
+
+    def run(self, most):
+        inside.append("run")
+        timed(self, most)
+
+    monkeypatch.setattr(made, "run", run)
+    engine = TrialEngine(TUNED)
+    engine.prepare(trace(ALGORITHM), rated(), 4, DEVICE, Noted())
+    engine.reset(None)
+    assert inside == ["trial", *["run"] * 6, "over"]
+    engine.reset(None)
+    assert inside[-1] == "over"
+    assert len(inside) == 8
+
+
+@pytest.mark.parametrize("threads", [1, 10_000])
+def test_shares_of_preparations_are_those_of_the_model_of_the_device(threads, monkeypatch):
+    """The device has the name that records, and so models, have: with the threads that it uses."""
+    problem = facts(rated(), epochs=5)
+    basis = {**problem.named(), **FIGURES_MADE}
+    line = {"mean": NOTHING, "scale": [1.0] * len(NOTHING), "weights": NOTHING, "constant": 0.0}
+    device = Device(threads=threads)
+    name = device_name(replace(device, threads=usable_threads(device)))
+    assert name.endswith(f"threads {usable_threads(device)}")
+    orders = {"nl": {**line, "preparation": [2.0, 0, 0, 0, 0]}, "el": {**line, "preparation": [0.5, 0, 0, 0, 1.0]}}
+    monkeypatch.setattr(trial, "shipped", lambda kind: Model((name,), orders, kind))
+    expected = {"nl": 2.0 / 5, "el": (0.5 + problem.degree) / 5}
+    assert trial.shares(("nl", "el"), basis, device) == pytest.approx(expected)
 
 
 def test_the_memory_is_that_of_the_largest_order(made):
