@@ -121,11 +121,14 @@ class EdgeOptions:
     def refuse_others(self, reason: str, *kept: str) -> None:
         """Raise ScheduleError, which begins with ``reason``, if an option that is not ``kept`` differs from its
         default."""
+        for name in self.others_than(*kept)[:1]:
+            raise ScheduleError(f"{reason}, and {name}={getattr(self, name)!r} no meaning; omit it")
+
+    def others_than(self, *kept: str) -> tuple[str, ...]:
+        """Return the options that are not ``kept`` and differ from their defaults."""
         default = type(self)()
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name not in kept and value != getattr(default, one.name):
-                raise ScheduleError(f"{reason}, and {one.name}={value!r} no meaning; omit it")
+        names = [one.name for one in fields(self) if one.name not in kept]
+        return tuple(name for name in names if getattr(self, name) != getattr(default, name))
 
     @property
     def in_parts(self) -> bool:

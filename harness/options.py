@@ -58,21 +58,29 @@ class Option:
         return ""
 
 
-def option(default: T, text: str, partial: tuple[T, ...] = (), *, values: Iterable[object] = (), within: str = "") -> T:
+def option(
+    default: T, text: str, partial: tuple[T, ...] = (), *, values: Iterable[object] = (), within: str = "",
+    instead: Iterable[object] = (),
+) -> T:  # fmt: skip
     """Define an option: a field of a schedule, a parameter of an algorithm (both dataclasses), or of a ``GraphSpec``.
 
     ``text``: one line of help. ``values``: the accepted values, in addition to None; omitted for a ``Literal`` type,
     which names them. ``within``: the interval of accepted numbers, such as ``"[0, 1)"`` or ``"[1, inf)"``. The harness
     refuses other values. ``partial``: values of a ``Literal`` type that the engine refuses by name on some devices or
-    for many programs; enumerations of all schedules, and suggestions, omit them.
+    for many programs; enumerations of all schedules, and suggestions, omit them. ``instead``: values that the harness
+    gives the option, if the user has not, where the plan that the engine chose by default cannot run a cell. They are
+    tried before all other changes of a schedule.
 
     Raises ValueError for an interval that cannot be read.
     """
     if within:
         _bounds(within)
     made: Any = field(
-        default=default, metadata={"help": text, "partial": partial, "values": tuple(values), "within": within}
-    )
+        default=default,
+        metadata={
+            "help": text, "partial": partial, "values": tuple(values), "within": within, "instead": tuple(instead),
+        },
+    )  # fmt: skip
     return cast("T", made)
 
 

@@ -52,25 +52,29 @@ class PerDevice(Forwarding, Engine):
         """Return the engine class for a kind of device, as text."""
         return self.engines[kind]
 
+    def engine_for(self, program: Program, graph: Graph, features: int, device: Device) -> Engine:
+        """Return the engine for a problem: that of the device, unless a subclass chooses by the problem."""
+        return self.on(device)
+
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return the answer of the device's engine, or No for a device kind without an engine."""
         if device.kind not in self.engines:
             return No(f"this engine has no {device.kind} code; it runs on: {', '.join(self.engines)}")
-        return self.on(device).supports(program, graph, features, device)
+        return self.engine_for(program, graph, features, device).supports(program, graph, features, device)
 
     def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Build what the engine of the device can without it."""
-        self.on(device).build(program, graph, features, device, phases)
+        self.engine_for(program, graph, features, device).build(program, graph, features, device, phases)
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Prepare the engine of the device; later calls go to that engine."""
-        self._prepared = self.on(device)
+        self._prepared = self.engine_for(program, graph, features, device)
         self._prepared.prepare(program, graph, features, device, phases)
-        self.deterministic = self._prepared.deterministic
+        self.deterministic, self.stepwise = self._prepared.deterministic, self._prepared.stepwise
 
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
         """Generate code with the engine of the device; later calls go to that engine."""
-        self._prepared = self.on(device)
+        self._prepared = self.engine_for(program, graph, features, device)
         self._prepared.generate(program, graph, features, device)
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:

@@ -218,10 +218,11 @@ def _cell(
     )
 
 
-def _resolved(spec: EngineSpec, cell: Cell, problem: Problem) -> tuple[Cell, Resolution | None, Yes]:
+def _resolved(spec: EngineSpec, cell: Cell, problem: Problem, refused: str = "") -> tuple[Cell, Resolution | None, Yes]:
     """Return the cell under a schedule that the engine accepts, and the engine's answer with the bytes that it needs.
 
-    Raises Unsupported, and MemoryError if the bytes are not available.
+    ``refused``: why the engine has refused the inputs under the schedule of the cell; empty if it has not. Raises
+    Unsupported, and MemoryError if the bytes are not available.
     """
     from harness.campaign.environment import memory_total
 
@@ -233,10 +234,11 @@ def _resolved(spec: EngineSpec, cell: Cell, problem: Problem) -> tuple[Cell, Res
             engine.close()
 
     resolution, reply = None, answer(cell)
-    if isinstance(reply, No):
-        resolution = resolve(spec, cell, problem, reply.reason)
+    refused = refused or (reply.reason if isinstance(reply, No) else whole_run_refusal(reply, cell, problem))
+    if refused:
+        resolution = resolve(spec, cell, problem, refused)
         if resolution is None:
-            raise Unsupported(f"{cell.labels['engine']}: {reply.reason}{hint(spec, cell, problem)}")
+            raise Unsupported(f"{cell.labels['engine']}: {refused}{hint(spec, cell, problem)}")
         cell = dataclasses.replace(cell, schedule={**cell.schedule, **resolution.resolved})
         reply = answer(cell)
     short = memory_refusal(reply, cell.device, memory_total())
@@ -258,21 +260,39 @@ def _check_array(array: str, device: Device) -> None:
 
 
 def _solve(spec: EngineSpec, cell: Cell, problem: Problem, array: str, phases: Phases) -> _Solved:
-    """Run one phase under a schedule that the engine accepts; the engine is closed in any case."""
+    """Run one phase under a schedule that the engine accepts."""
     with phases("resolve"):
-        cell, resolution, needed = _resolved(spec, cell, problem)
+        found = _resolved(spec, cell, problem)
+    try:
+        return _run_under(*found, spec, problem, array, phases)
+    except _InputsRefused as error:
+        refused = str(error)
+    with phases("resolve"):  # not within the except clause, which keeps the arrays of the engine
+        found = _resolved(spec, found[0], problem, refused)
+    return _run_under(*found, spec, problem, array, phases)
+
+
+class _InputsRefused(Unsupported):
+    """An engine refuses the inputs of a problem; another schedule may take them."""
+
+
+def _run_under(
+    cell: Cell, resolution: Resolution | None, needed: Yes, spec: EngineSpec, problem: Problem, array: str,
+    phases: Phases,
+) -> _Solved:  # fmt: skip
+    """Run one phase under the schedule of a cell; the engine is closed in any case. Raises _InputsRefused."""
     made = load(spec.factory)(schedule_from_options(spec, cell.schedule))
     stays = cell.device.kind == "cuda" and array != "numpy"
     if type(made).device_values is Engine.device_values and (stays or devices_in(problem.inputs)):
         raise Unsupported(f"engine {spec.name!r} takes and returns arrays in host memory only; give NumPy arrays")
     engine = GuardedEngine(synchronizing(made, cell.device))
     try:
-        refused = whole_run_refusal(engine, cell, problem)
-        if refused:
-            raise Unsupported(refused)
         engine.prepare(problem.program, problem.graph, problem.features, cell.device, phases)
         with phases("reset"):
-            engine.reset(problem.inputs)
+            try:
+                engine.reset(problem.inputs)
+            except Unsupported as error:
+                raise _InputsRefused(str(error)) from error
         seconds, statistics = engine.timed_run(problem.max_supersteps)
         phases.seconds["solve"] = phases.seconds.get("solve", 0.0) + seconds
         with phases("device_copy" if stays else "download"):

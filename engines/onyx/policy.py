@@ -143,6 +143,16 @@ class Policy:
     # about 100 ps; an SSSP pull of 2.1 million vertices and 24 million edges took 390 us; a push of 3.4 million edges
     # 135 to 200 us (a Hopper GPU, 27 November 2026; differences varied by 30 us).
     bottom_up_costs: tuple[float, float] = (0.22, 2.75)
+    # Of the default order of a run on a GPU (engines.onyx.order_choice): seconds of a superstep, of an edge, and of
+    # each further feature of it; of a superstep of near-far, and of an edge and feature. By the times of BFS with k = 1
+    # on a grid of 2 M vertices with 2,245 supersteps (50.7 and 16.5 ms), a Delaunay graph of 2 M vertices with about
+    # 540 (18.4 and 5.05 ms), and R-MAT 19 (566 and 766 us; H100, 27 November 2026); the further features by those of
+    # BFS on R-MAT 21, k = 1 and 4 (1092 and 1875 us). The results on other graphs are in docs/near-far.md.
+    supersteps_s: tuple[float, float, float] = (25e-6, 27e-12, 6.5e-12)
+    near_far_s: tuple[float, float] = (7.5e-6, 47e-12)
+    near_far_features: int = 1  # the most with which orders were compared on a GPU
+    near_far_edges: int = 1 << 20  # the fewest
+
     # Edges that a lane group fetches at once in a pull that may end rows early. With 2, and with 4, whole runs on R-MAT
     # 21 took: BFS 1092 and 1080 us, with k = 4 1875 and 1776 us, SSSP 2370 and 1994 us (27 November 2026).
     searched_edges: int = 4

@@ -7,13 +7,14 @@ from typing import ClassVar, Literal
 
 from harness.api import EdgeOptions, ScheduleError, option
 
-NEAR_FAR = "near_far"
+SUPERSTEPS, NEAR_FAR, ADAPTIVE = "supersteps", "near_far", "adaptive"
 WITH_SOLVER = {
     "tune": "it times plans by their supersteps; omit one of them",
     "change_driven": "the vectors of a solver change everywhere; leave it unset",
     "panel": "a run solves the systems of all features together; omit one of them",
     "share_by": "its supersteps visit all edges; leave it unset",
     "dense_share": "its supersteps visit all edges; leave it unset",
+    "order": "it counts no supersteps; leave it unset",
 }
 
 
@@ -103,10 +104,15 @@ class OnyxSchedule(EdgeOptions):
     ``pipeline``, ``balance``, ``vector_width``, ``block_size``, ``persistent`` and ``bottom_up`` do not apply on the
     CPU and are refused there unless None. ``engines.onyx.resolve`` fills in every other option that is None.
 
-    ``order``: *near_far* finds the values of programs of paths (BFS, SSSP) in order of priority, instead of supersteps
-    over all active vertices (:mod:`harness.lowering.near_far`). ``delta``: the width of the near list, in values; the
-    default is a multiple of the mean length of an edge. Other options are refused with it, and so are programs of which
-    it is not derived that no message is better than its source's value (:mod:`harness.language.priority_order`).
+    ``order``: *supersteps* run over all active vertices. *near_far* finds the values of programs of paths (BFS, SSSP)
+    in order of priority instead (:mod:`harness.lowering.near_far`). ``delta``: the width of the near list, in values;
+    the default is a multiple of the mean length of an edge. Other options are refused with it, and so are programs of
+    which it is not derived that no message is better than its source's value (:mod:`harness.language.priority_order`).
+    *adaptive*, on a GPU: the one of the two that is estimated to take less time for the program, the number of features
+    and the degrees of the graph (:mod:`engines.onyx.order_choice`). The default (None) is *adaptive* on a GPU if no
+    other option is given, else *supersteps*. A cell that needs supersteps, and inputs that near-far refuses, are run by
+    supersteps unless *near_far* or *adaptive* is given; the record has this as its resolution. The record has the
+    order, the reason and the estimates as ``order_reason`` and ``order_estimates``, which cannot be set.
 
     ``hooking``: find components by hooking and pointer jumping instead of supersteps (:mod:`engines.onyx.hooking`), for
     programs that only pass the least or largest value on, on graphs in which every edge has a reverse edge. Options of
@@ -161,10 +167,16 @@ class OnyxSchedule(EdgeOptions):
     )  # fmt: skip
 
     order: str | None = option(
-        None, "near_far: find paths in order of priority, by near-far (null: by supersteps)", values=(NEAR_FAR,)
-    )
+        None,
+        "supersteps, or near_far: paths in order of priority; adaptive, on a GPU: by estimates (null: the default)",
+        values=(SUPERSTEPS, NEAR_FAR, ADAPTIVE), instead=(SUPERSTEPS,),
+    )  # fmt: skip
     delta: float | None = option(
         None, "near_far: the width of the near list, in values (null: by the mean length of an edge)", within="(0, inf)"
+    )
+    order_reason: str | None = option(None, "set by order: why the engine has chosen it")
+    order_estimates: tuple[tuple[str, float], ...] | None = option(
+        None, "set by order: the estimated seconds of a run by each order"
     )
     hooking: bool | None = option(
         None, "find components by hooking and pointer jumping, without supersteps (null: false)"
@@ -200,9 +212,14 @@ class OnyxSchedule(EdgeOptions):
             raise ScheduleError("schedule option solved is set by solver and order; leave it unset")
         if self.tune_s is not None and not self.tune:
             raise ScheduleError("schedule option tune_s has no meaning without tune=true; leave it unset")
-        if self.delta is not None and self.order is None:
+        for name in ("order_reason", "order_estimates"):
+            if getattr(self, name) is not None:
+                raise ScheduleError(f"schedule option {name} is set by order; leave it unset")
+        if self.delta is not None and self.order != NEAR_FAR:
             raise ScheduleError("schedule option delta has no meaning without order=near_far; leave it unset")
         if self.hooking:
             self.refuse_others("hooking=true has no supersteps", "hooking")
-        if self.order is not None:
+        if self.order == NEAR_FAR:
             self.refuse_others("order=near_far has no such supersteps", "order", "delta")
+        if self.order == ADAPTIVE:
+            self.refuse_others("order=adaptive may run without supersteps", "order")

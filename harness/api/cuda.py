@@ -30,6 +30,7 @@ from harness.lowering.cuda.launches import Launch, named_apart, turned
 from harness.lowering.cuda.layout import DeviceLayout, LaneGroupShape
 from harness.lowering.cuda.loop import CudaRun, Loop, queue_ahead
 from harness.lowering.cuda.named_vertices import reduce_at_named
+from harness.lowering.cuda.near_far import not_near_far
 from harness.lowering.cuda.parameters import Parameter, joined
 from harness.lowering.cuda.persistent import lock_buffer, make_persistent
 from harness.lowering.cuda.persistent_executor import PersistentExecutor, PersistentLoop
@@ -135,6 +136,7 @@ __all__ = [
     "make_persistent",
     "name_of_test",
     "named_apart",
+    "not_near_far",
     "of_structure",
     "on_host",
     "open_device",

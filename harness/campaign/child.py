@@ -125,29 +125,15 @@ def _phase(
     spec: EngineSpec, cell: Cell, problem: Problem, report: ChildReport, phases: Phases, memory_bytes: int, folder: Path
 ) -> Solved | None:
     """Run a problem under the cell's schedule, or the nearest one that runs; None if its outcome is not ok."""
+    from harness.campaign.resolved_cell import counted_cell, resolved_cell
+
+    if cell.memory != "off":
+        cell = counted_cell(spec, cell, problem, report, phases)
     try:
         return _measure(spec, cell, problem, report, phases, memory_bytes, folder)
     except Unsupported as refused:
-        resolved = _resolved(spec, cell, problem, str(refused), report, phases)
+        resolved = resolved_cell(spec, cell, problem, str(refused), report, phases)
         return None if resolved is None else _measure(spec, resolved, problem, report, phases, memory_bytes, folder)
-
-
-def _resolved(
-    spec: EngineSpec, cell: Cell, problem: Problem, reason: str, report: ChildReport, phases: Phases
-) -> Cell | None:
-    """Return the cell under the nearest schedule that runs; None, with the outcome recorded, if there is none."""
-    from harness.campaign.problem import identity
-    from harness.campaign.resolution import hint, resolve
-
-    report.stage("resolve the schedule")
-    with phases("resolve"):
-        found = resolve(spec, cell, problem, reason)
-    if found is None:
-        report.end(Outcome.UNSUPPORTED, reason + hint(spec, cell, problem))
-        return None
-    resolved = replace(cell, schedule={**cell.schedule, **found.resolved})
-    report.tell(resolution=found.plain(), schedule=resolved.schedule, identity=identity(problem.key, resolved))
-    return resolved
 
 
 def _measure(

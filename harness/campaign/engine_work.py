@@ -122,19 +122,19 @@ def _close_failed(engine: Engine) -> None:
 
 
 def _admitted(
-    engine: Engine, cell: Cell, problem: Problem, report: ChildReport, memory_bytes: int, phases: Phases
+    engine: GuardedEngine, cell: Cell, problem: Problem, report: ChildReport, memory_bytes: int, phases: Phases
 ) -> int | None:
     """Return the bytes that the engine needs; None, with the outcome recorded, if they do not fit.
 
     Raises Unsupported.
     """
-    reason = whole_run_refusal(engine, cell, problem)
-    if reason:
-        raise Unsupported(reason)
     with phases("support"):  # may count the in-edges of the graph, from which facts are computed
         answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
     if isinstance(answer, No):
         raise Unsupported(answer.reason)
+    reason = whole_run_refusal(answer, cell, problem)
+    if reason:
+        raise Unsupported(reason)
     report.tell(bytes_needed=answer.bytes_needed, host_bytes=answer.host_bytes)
     short = memory_refusal(answer, cell.device, memory_bytes, cell.limits.device_bytes)
     if short:

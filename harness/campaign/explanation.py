@@ -17,10 +17,10 @@ from harness.campaign.config_cache import plain
 from harness.campaign.engine_checks import MalformedAnswer
 from harness.campaign.errors import CampaignError
 from harness.campaign.guarded_engine import GuardedEngine
-from harness.campaign.preflight import refusal
+from harness.campaign.preflight import refusal, uncounted, whole_run_refusal
 from harness.campaign.problem import Problem, set_problem
 from harness.campaign.resolution import hint, resolve
-from harness.contract import EngineSpec, No, Phases, schedule_from_options
+from harness.contract import EngineSpec, No, Phases, Yes, schedule_from_options
 from harness.plugins import load_plugins
 
 
@@ -62,10 +62,15 @@ def _described(spec: EngineSpec, cell: Cell, problem: Problem) -> str:
     schedule, changed = cell.schedule, ""
     with closing(_engine(spec, schedule)) as engine:
         answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
-    if isinstance(answer, No):
-        found = resolve(spec, cell, problem, answer.reason)
+    refused = answer.reason if isinstance(answer, No) else whole_run_refusal(answer, cell, problem)
+    found = None
+    if refused:
+        found = resolve(spec, cell, problem, refused)
         if found is None:
-            return f"{cell.labels['engine']}: unsupported: {answer.reason}{hint(spec, cell, problem)}"
+            return f"{cell.labels['engine']}: unsupported: {refused}{hint(spec, cell, problem)}"
+    elif isinstance(answer, Yes) and (preferred := uncounted(answer, cell)):
+        found = resolve(spec, cell, problem, preferred, stepwise=True)
+    if found is not None:
         schedule, changed = {**schedule, **found.resolved}, f"resolved: {found}\n"
     with closing(_engine(spec, schedule)) as engine:
         engine.generate(problem.program, problem.graph, problem.features, cell.device)

@@ -57,17 +57,18 @@ class GuardedEngine(Engine):
         if not isinstance(engine, Engine):
             raise malformed("the factory's result", engine, "an instance of a subclass of harness.api.Engine")
         super().__init__(getattr(engine, "schedule", None))
-        if not isinstance(engine.stepwise, bool):
-            raise malformed("stepwise", engine.stepwise, "a bool")
-        self._engine, self.use, self.stepwise, self.tunes = engine, use, engine.stepwise, bool(engine.tunes)
+        self._engine, self.use, self.stepwise, self.tunes = engine, use, _stepwise(engine), bool(engine.tunes)
         self._problem: tuple[Program, Graph, int] | None = None
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
-        """Return a Yes with a count of bytes or a No with a reason."""
+        """Return a Yes with counts of bytes and whether the plan is stepwise, or a No with a reason."""
         answer: object = self._engine.supports(program, graph, features, device)
         if isinstance(answer, Yes):
             needed = checked_count("supports(): Yes.bytes_needed", answer.bytes_needed)
-            return Yes(needed, checked_count("supports(): Yes.host_bytes", answer.host_bytes))
+            host = checked_count("supports(): Yes.host_bytes", answer.host_bytes)
+            if not isinstance(answer.stepwise, bool | None):
+                raise malformed("supports(): Yes.stepwise", answer.stepwise, "a bool or None")
+            return Yes(needed, host, self.stepwise if answer.stepwise is None else answer.stepwise)
         if isinstance(answer, No):
             return No(checked_text("supports(): No.reason", answer.reason))
         raise malformed("supports()", answer, "a Yes or a No")
@@ -85,7 +86,7 @@ class GuardedEngine(Engine):
         with self.use.shared():
             self._engine.prepare(program, graph, features, device, own)
         _add(phases, own)
-        self.deterministic = bool(self._engine.deterministic)
+        self.deterministic, self.stepwise = bool(self._engine.deterministic), _stepwise(self._engine)
 
     def reset(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None = None) -> None:
         """Reset the engine; inputs that are new are checked before the device is used. Raises InvalidInput."""
@@ -234,6 +235,13 @@ class GuardedEngine(Engine):
     def _checked_statistics(self, statistics: object, max_supersteps: int) -> RunStatistics:
         fixed = self._problem is not None and not self._problem[0].control.settles
         return checked_statistics(statistics, max_supersteps, fixed=fixed, stepwise=self.stepwise)
+
+
+def _stepwise(engine: Engine) -> bool:
+    """Return whether an engine is stepwise, a bool."""
+    if not isinstance(engine.stepwise, bool):
+        raise malformed("stepwise", engine.stepwise, "a bool")
+    return engine.stepwise
 
 
 def _add(phases: Phases, own: Phases) -> None:

@@ -6,7 +6,7 @@ import importlib.util
 from typing import TYPE_CHECKING
 
 from harness.campaign.cell import Cell
-from harness.contract import Device, Engine, EngineSpec, Yes
+from harness.contract import Device, EngineSpec, Yes
 from harness.plain_text import message_of
 
 if TYPE_CHECKING:
@@ -24,9 +24,12 @@ def refusal(spec: EngineSpec, cell: Cell) -> str:
     return ""
 
 
-def whole_run_refusal(engine: Engine, cell: Cell, problem: Problem) -> str:
-    """Return why an engine that only solves whole problems cannot run the cell; empty if it can."""
-    if engine.stepwise:
+def whole_run_refusal(answer: Yes, cell: Cell, problem: Problem) -> str:
+    """Return why a plan that solves the whole problem cannot run the cell; empty if it can.
+
+    ``answer``: of a :class:`~harness.campaign.guarded_engine.GuardedEngine`, which says whether the plan is stepwise.
+    """
+    if answer.stepwise:
         return ""
     what = f"engine {cell.engine!r} solves the whole problem"
     if cell.warm is not None:
@@ -34,6 +37,13 @@ def whole_run_refusal(engine: Engine, cell: Cell, problem: Problem) -> str:
     if problem.max_supersteps < problem.program.max_supersteps:
         return f"{what}, so it cannot stop after {problem.max_supersteps} supersteps"
     return ""
+
+
+def uncounted(answer: Yes, cell: Cell) -> str:
+    """Return why memory transactions, which the cell requests, are not counted for a plan; empty if they may be."""
+    if answer.stepwise or cell.memory == "off":
+        return ""
+    return f"memory transactions are counted for a superstep, and engine {cell.engine!r} solves the whole problem"
 
 
 def one_phase_only(cell: Cell) -> str:

@@ -1,8 +1,8 @@
 """The schedule that runs a cell if the requested one does not.
 
-An engine's default schedule may refuse a program that another schedule of the engine runs. Options that the user gave
-are never changed. Of the other options as few as possible get another value. Where that is not enough, the refusal
-names the options that would run it.
+An engine's default schedule may refuse a program that another schedule of the engine runs. Or its plan solves the whole
+problem, and the cell needs supersteps. Options that the user gave are never changed. Of the other options as few as
+possible get another value. Where that is not enough, the refusal names the options that would run it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import itertools
 import types
 import typing
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Literal
 
 from harness.campaign.cell import Cell, load
+from harness.campaign.preflight import whole_run_refusal
 from harness.campaign.problem import Problem
 from harness.contract import EngineSpec, Yes, schedule_from_options
 
@@ -40,11 +41,14 @@ class Resolution:
         return f"{spelled(self.resolved)} instead of {spelled(self.requested)}: {self.reason}"
 
 
-def resolve(spec: EngineSpec, cell: Cell, problem: Problem, reason: str) -> Resolution | None:
+def resolve(
+    spec: EngineSpec, cell: Cell, problem: Problem, reason: str, *, stepwise: bool = False
+) -> Resolution | None:
     """Return the nearest schedule that runs the problem and keeps every option that the user gave; None if there is
-    none. ``reason``: why the engine refuses the schedule of the cell."""
+    none. ``reason``: why the schedule of the cell does not run it. ``stepwise``: by supersteps, even if the cell only
+    prefers them."""
     free = [option.name for option in fields(spec.schedule) if option.name not in cell.given]
-    changed = _nearest(spec, cell, problem, free)
+    changed = _nearest(spec, cell, problem, free, stepwise=stepwise)
     if changed is None:
         return None
     return Resolution({name: cell.schedule[name] for name in changed}, changed, reason)
@@ -65,12 +69,23 @@ def spelled(options: Mapping[str, Any]) -> str:
     )
 
 
-def _nearest(spec: EngineSpec, cell: Cell, problem: Problem, names: Collection[str]) -> dict[str, Any] | None:
+def _nearest(
+    spec: EngineSpec, cell: Cell, problem: Problem, names: Collection[str], *, stepwise: bool = False
+) -> dict[str, Any] | None:
     """Return the fewest options among ``names``, with values, under which the engine runs the problem."""
-    for changed in itertools.islice(_changes(spec, cell.schedule, names), MOST_ASKED):
-        if _runs(spec, cell, problem, {**cell.schedule, **changed}):
+    changes = itertools.chain(_instead(spec, cell.schedule, names), _changes(spec, cell.schedule, names))
+    for changed in itertools.islice(changes, MOST_ASKED):
+        if _runs(spec, cell, problem, {**cell.schedule, **changed}, stepwise=stepwise):
             return changed
     return None
+
+
+def _instead(spec: EngineSpec, schedule: Mapping[str, Any], names: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Yield the values that options have instead of a choice of the engine, one option at a time."""
+    for option in fields(spec.schedule):
+        for value in option.metadata.get("instead", ()):
+            if option.name in names and value != schedule[option.name]:
+                yield {option.name: value}
 
 
 def _changes(spec: EngineSpec, schedule: Mapping[str, Any], names: Collection[str]) -> Iterator[dict[str, Any]]:
@@ -105,15 +120,27 @@ def _closed(hint: Any) -> tuple[Any, ...]:
     return ()
 
 
-def _runs(spec: EngineSpec, cell: Cell, problem: Problem, options: Mapping[str, Any]) -> bool:
-    """Return whether the engine takes the problem under these options. An engine that fails does not take it."""
+def _runs(spec: EngineSpec, cell: Cell, problem: Problem, options: Mapping[str, Any], *, stepwise: bool) -> bool:
+    """Return whether the engine takes the problem under these options, as the cell requests it."""
+    answer = answer_of(spec, cell, problem, options)
+    if answer is None or (stepwise and not answer.stepwise):
+        return False
+    return not whole_run_refusal(answer, cell, problem)
+
+
+def answer_of(spec: EngineSpec, cell: Cell, problem: Problem, options: Mapping[str, Any]) -> Yes | None:
+    """Return the engine's answer under these options, with ``stepwise`` filled in; None if it refuses the problem, or
+    fails."""
     try:
         engine = load(spec.factory)(schedule_from_options(spec, options))
         try:
-            return isinstance(engine.supports(problem.program, problem.graph, problem.features, cell.device), Yes)
+            answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
+            if not isinstance(answer, Yes):
+                return None
+            return replace(answer, stepwise=engine.stepwise) if answer.stepwise is None else answer
         finally:
             engine.close()
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001  the engine's code, or options that exclude each other
-        return False
+        return None

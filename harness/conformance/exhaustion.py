@@ -71,7 +71,8 @@ def compile_for(subject: Subject, problem: Question) -> None:
 
 def is_right(subject: Subject, problem: Question) -> bool:
     """Return whether a run of the same program, number of features and types as the large one is right."""
-    supersteps = SUPERSTEPS if subject.stepwise else problem.program.max_supersteps
+    stepwise = subject.stepwise(problem.program, problem.graph, problem.features)
+    supersteps = SUPERSTEPS if stepwise else problem.program.max_supersteps
     case = problem.program, problem.graph, problem.features, problem.inputs, supersteps
     return compare(problem.program, subject.answer(*case), expected(*case)).ok
 

@@ -49,10 +49,11 @@ class Subject:
         """Return a fresh engine."""
         return new_engine(self.spec, self.options)
 
-    @property
-    def stepwise(self) -> bool:
-        """True if the engine stops at a limit of supersteps."""
-        return self.new().stepwise
+    def stepwise(self, program: Program, graph: Graph, features: int) -> bool:
+        """Return whether the engine stops at a limit of supersteps of the program."""
+        engine = self.new()
+        answer = engine.supports(program, graph, features, self.device)
+        return engine.stepwise if isinstance(answer, No) or answer.stepwise is None else answer.stepwise
 
     def says(self, program: Program, graph: Graph, features: int) -> Yes | No:
         """Return whether the engine runs the program."""

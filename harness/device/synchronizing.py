@@ -40,6 +40,7 @@ class Finishing(Engine):
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Prepare the engine and wait for its uploads."""
         self._engine.prepare(program, graph, features, device, phases)
+        self.stepwise = self._engine.stepwise
         synchronize(self._index)
 
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:

@@ -98,6 +98,10 @@ class NearFarEngine(Engine):
     _counts: Counts | None = None  # of the first run after the preparation
     _delta: float | None = None  # of the latest reset
 
+    def most_items(self) -> float:
+        """Return the most values of all vertices that the engine has numbers for."""
+        return math.inf
+
     @abstractmethod
     def bytes_needed(self, graph: Graph, lanes: int, inputs: int, device: Device) -> int:
         """Return the bytes of all arrays that the engine allocates.
@@ -120,12 +124,11 @@ class NearFarEngine(Engine):
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return whether the program's values may be found in order of priority."""
         found = priority_order(program)
-        if isinstance(found, str):
-            return No(f"order=near_far: {found}; leave it unset")
-        if program.max_supersteps < min(graph.num_vertices - 1, GUARD):
-            limit = f"after {program.max_supersteps} supersteps"
-            return No(f"order=near_far gives the fixed point, and {program.name} may end before it, {limit}")
-        return Yes(self.bytes_needed(graph, lanes_of(program, found, features), len(found.inputs), device))
+        reason = near_far_refusal(program, graph.num_vertices, features, self.most_items())
+        if reason or isinstance(found, str):
+            return No(reason)
+        needed = self.bytes_needed(graph, lanes_of(program, found, features), len(found.inputs), device)
+        return Yes(needed, stepwise=False)
 
     def pose(self, program: Program, graph: Graph, features: int) -> None:
         """Set the problem of the next runs."""
@@ -195,9 +198,13 @@ class NearFarEngine(Engine):
 
     def values(self, name: str) -> NDArray[np.generic]:
         """Return the state, float32 ``[V, ...]``. Raises EngineFailure for another property."""
+        self.require_state(name)
+        return self.answer().reshape(self._shape)
+
+    def require_state(self, name: str) -> None:
+        """Raise EngineFailure for a property other than the state."""
         if name != self.order.state:
             raise EngineFailure(f"near-far gives {self.order.state!r} and no other property; {name!r} was requested")
-        return self.answer().reshape(self._shape)
 
     def resolved_options(self) -> Mapping[str, Any]:
         """Return the order, delta once it is known, and what the first run after :meth:`prepare` did."""
@@ -217,6 +224,22 @@ class NearFarEngine(Engine):
             f"delta: {mean if given is None else format(given, 'g')}",
             f"required of {needed}: no message is better than its source's value",
         ])  # fmt: skip
+
+
+def near_far_refusal(program: Program, num_vertices: int, features: int, most_items: float = math.inf) -> str:
+    """Return why a program's values cannot be found in order of priority; empty if they can, if its inputs allow it.
+
+    ``most_items``: the most values of all vertices. The inputs are checked by :meth:`NearFarEngine.reset`.
+    """
+    found = priority_order(program)
+    if isinstance(found, str):
+        return f"order=near_far: {found}; leave it unset"
+    if program.max_supersteps < min(num_vertices - 1, GUARD):
+        limit = f"after {program.max_supersteps} supersteps"
+        return f"order=near_far gives the fixed point, and {program.name} may end before it, {limit}"
+    if num_vertices * lanes_of(program, found, features) > most_items:
+        return f"order=near_far numbers vertices times features up to {most_items:.0f}; take fewer features"
+    return ""
 
 
 def _on_host(values: Any) -> NDArray[Any]:

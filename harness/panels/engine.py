@@ -129,7 +129,7 @@ class PanelEngine(Engine):
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Prepare for the features of a panel."""
         self.engine.prepare(program, graph, self._pose(program, graph, features, device), device, phases)
-        self.deterministic = self.engine.deterministic
+        self.deterministic, self.stepwise = self.engine.deterministic, self.engine.stepwise
 
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
         """Generate code for the features of a panel."""

@@ -137,7 +137,7 @@ def test_an_engine_is_refused_by_its_description(given, reason):
 )
 def test_an_engine_that_solves_whole_problems_neither_stops_nor_starts_elsewhere(stepwise, warm, most, reason):
     problem = SimpleNamespace(max_supersteps=most, program=SimpleNamespace(max_supersteps=10))
-    found = preflight.whole_run_refusal(SimpleNamespace(stepwise=stepwise), on(warm=warm), problem)
+    found = preflight.whole_run_refusal(Yes(1, stepwise=stepwise), on(warm=warm), problem)
     assert found == (f"engine 'made' solves the whole problem{reason}" if reason else "")
 
 

@@ -99,6 +99,7 @@ class Several:
 class Refuses:
     opened, closed = [], []
     failure = RuntimeError("this schedule was never thought of")
+    stepwise = True
 
     def __init__(self, schedule):
         self.schedule = schedule

@@ -48,11 +48,13 @@ def check(subject: Subject, name: str, graph: Graph, features: int) -> None:
         engine.reset(inputs)
         statistics = engine.run(limit)
         found = outputs(program, engine)
+        stepwise = engine.stepwise
     where = f"{name} on {graph.name!r} with k = {features}"
     well_formed(program, found, where)
     comparison = compare(program, found, expected(program, graph, features, inputs, limit))
     assert comparison.ok, f"{where}: {comparison.detail}"
-    if subject.stepwise:
+    assert stepwise == subject.stepwise(program, graph, features), f"{where}: supports() and prepare() differ in it"
+    if stepwise:
         consistent(statistics, program, graph, where)
     else:
         assert not statistics.supersteps, f"{where}: it is not stepwise and reports {len(statistics.supersteps)}"

@@ -52,12 +52,13 @@ def problem(request: pytest.FixtureRequest, subject: Subject) -> Question:
 
 def steps_of(subject: Subject, problem: Question) -> int:
     """Return the supersteps after which answers are compared: a few, or all if the engine solves the whole problem."""
-    return STEPS if subject.stepwise else problem.program.max_supersteps
+    stepwise = subject.stepwise(problem.program, problem.graph, problem.features)
+    return STEPS if stepwise else problem.program.max_supersteps
 
 
-def needs_steps(subject: Subject) -> None:
+def needs_steps(subject: Subject, problem: Question) -> None:
     """Skip a test of single supersteps if the engine solves the whole problem."""
-    if not subject.stepwise:
+    if not subject.stepwise(problem.program, problem.graph, problem.features):
         pytest.skip("the engine solves the whole problem")
 
 
@@ -86,7 +87,7 @@ def same(one: Values, other: Values) -> bool:
 def test_a_run_stops_at_its_limit(subject: Subject, problem: Question) -> None:
     """A run must not exceed its limit, unless it has settled it must reach it, and the values must be those of that
     superstep."""
-    needs_steps(subject)
+    needs_steps(subject, problem)
     with subject.prepared(problem.program, problem.graph, problem.features) as engine:
         for supersteps in range(STEPS):
             engine.reset(problem.inputs)
@@ -126,7 +127,7 @@ def test_a_single_array_of_the_inputs_is_exchanged(subject: Subject, problem: Qu
 
 def test_a_run_continues_from_its_state(subject: Subject, problem: Question) -> None:
     """``run`` continues from the current state."""
-    needs_steps(subject)
+    needs_steps(subject, problem)
     with subject.prepared(problem.program, problem.graph, problem.features) as engine:
         engine.reset(problem.inputs)
         parts = [*engine.run(1).supersteps, *engine.run(STEPS - 1).supersteps]
@@ -174,7 +175,7 @@ def state_of(problem: Question) -> Values:
 
 def test_a_warm_state_is_used(subject: Subject, problem: Question) -> None:
     """``reset(inputs, state)`` starts from values of a previous run, and does not write to them."""
-    needs_steps(subject)
+    needs_steps(subject, problem)
     state = state_of(problem)
     kept = {name: value.copy() for name, value in state.items()}
     with subject.prepared(problem.program, problem.graph, problem.features) as engine:

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness.contract import No, Operations, RunStatistics, Yes
+from harness.contract import Operations, RunStatistics
 from harness.device.compilation import compiled
 from harness.device.cuda import architecture, open_device, require_memory
 from harness.facts import Degrees, GraphFacts
-from harness.language.priority_order import priority_order
 from harness.lowering.cuda.buffers import CudaBuffer, of_structure
 from harness.lowering.cuda.calls import Call, recorded
 from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.residency import residency_of
-from harness.lowering.near_far import Array, Counts, NearFarEngine, inputs_of, lanes_of, message_text
+from harness.lowering.near_far import Array, Counts, NearFarEngine, inputs_of, message_text, near_far_refusal
 
 if TYPE_CHECKING:
     from harness.contract import Device, Phases
@@ -183,14 +182,9 @@ class NearFarCudaEngine(NearFarEngine):
         super().__init__(schedule)
         self.launching = launching
 
-    def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
-        """Return whether the program's values may be found in order of priority, and have numbers of 32 bits."""
-        answer, found = super().supports(program, graph, features, device), priority_order(program)
-        if isinstance(answer, No) or isinstance(found, str):
-            return answer
-        if graph.num_vertices * lanes_of(program, found, features) > MOST_ITEMS:
-            return No(f"order=near_far numbers vertices times features up to {MOST_ITEMS}; take fewer features")
-        return answer
+    def most_items(self) -> float:
+        """Return the most values of all vertices: they have numbers of 32 bits."""
+        return MOST_ITEMS
 
     def bytes_needed(self, graph: Graph, lanes: int, inputs: int, device: Device) -> int:
         """Return the bytes of the graph's out-edges and their inputs, and of values, lists and marks."""
@@ -305,6 +299,11 @@ class NearFarCudaEngine(NearFarEngine):
         found = np.asarray(self._values.get(), np.float32)
         return found[: self.graph.num_vertices * self.lanes].reshape(self.graph.num_vertices, self.lanes)
 
+    def device_values(self, name: str) -> Any:
+        """Return a copy of the state on the device, float32 ``[V, ...]``. Raises EngineFailure for another property."""
+        self.require_state(name)
+        return self._values[: self.graph.num_vertices * self.lanes].copy().reshape(self._shape)
+
     def explain(self) -> str:
         """Return the order, and the source of the kernel."""
         return f"{super().explain()}\n\n{self.source()}"
@@ -322,6 +321,12 @@ class NearFarCudaEngine(NearFarEngine):
 def near_far_by_steps(schedule: Any) -> NearFarCudaEngine:
     """Return an engine whose steps are launched one by one."""
     return NearFarCudaEngine(schedule, LaunchOfEachStep)
+
+
+def not_near_far(program: Program, num_vertices: int, features: int) -> str:
+    """Return why a program's values cannot be found in order of priority on a CUDA device; empty if they can, if its
+    inputs allow it."""
+    return near_far_refusal(program, num_vertices, features, MOST_ITEMS)
 
 
 def message_class(order: PriorityOrder, arrays: list[str]) -> str:
