@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from engines.onyx.policy import DEFAULT, Policy
 from engines.onyx.resolve import along_paths
 from engines.onyx.schedule import ADAPTIVE, NEAR_FAR, SUPERSTEPS
+from harness.api.directions import PriorityOrder, priority_order
 
 if TYPE_CHECKING:
     from engines.onyx.schedule import OnyxSchedule
@@ -62,10 +63,11 @@ def chosen_order(
 ) -> OrderChoice | None:
     """Return the order that a schedule leaves to the engine; None if it does not.
 
-    It does so with ``order=adaptive``, and on a GPU if no option is given that has no meaning without supersteps.
+    It does so with ``order=adaptive``, and for programs of paths on a GPU if no option is given that has no meaning
+    without supersteps. ``kind``: of the device.
     """
     left = schedule.order is None and kind == "cuda" and not schedule.others_than("order")
-    if not left and schedule.order != ADAPTIVE:
+    if schedule.order != ADAPTIVE and not (left and isinstance(priority_order(program), PriorityOrder)):
         return None
     reason = unfit(program, graph, features, policy)
     if reason:

@@ -1,8 +1,9 @@
-"""For engines whose supersteps push or pull: why one did, and the bound of the messages that a pull may receive."""
+"""For engines that choose how vertices send: directions, bounds of messages, and values in order of priority."""
 
 from __future__ import annotations
 
 from harness.language.message_bounds import message_bound
+from harness.language.priority_order import PriorityOrder, priority_order
 from harness.supersteps import By, Choice, Noted, Reason
 
-__all__ = ["By", "Choice", "Noted", "Reason", "message_bound"]
+__all__ = ["By", "Choice", "Noted", "PriorityOrder", "Reason", "message_bound", "priority_order"]

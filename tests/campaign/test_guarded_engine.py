@@ -63,6 +63,9 @@ MALFORMED = {
     "supports(): Yes.host_bytes is -1 of type int; it must be an integer from 0 to 2**63 - 1": answering(
         "supports", lambda _: Yes(1000, host_bytes=-1)
     ),
+    "supports(): Yes.stepwise is 'no' of type str; it must be a bool or None": answering(
+        "supports", lambda _: Yes(1000, stepwise="no")
+    ),
     "supports(): No.reason is None of type NoneType; it must be text": answering("supports", lambda _: No(None)),
     "prepare(): Phases.seconds['compile'] is nan of type float; it must be a finite": phases_of(compile=float("nan")),
     "prepare(): Phases.seconds['lower'] is -1 of type int; it must be a finite": phases_of(lower=-1),

@@ -1,0 +1,101 @@
+"""The default order of Onyx on the emulated device: meshes in order of priority, other graphs by supersteps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engines.onyx.engine import OnyxEngine
+from engines.onyx.policy import DEFAULT
+from engines.onyx.schedule import OnyxSchedule
+from harness.contract import No, Phases, Unsupported
+from harness.language import Inputs
+from tests.emulation.test_near_far import emulated_near_far  # noqa: F401  a fixture
+from tests.engines.near_far import GRAPHS, PROGRAMS, by_supersteps, starts
+
+
+@pytest.fixture
+def device(emulated_near_far, monkeypatch):  # noqa: F811
+    """Return the emulated device, on which the default chooses for graphs of any size."""
+    monkeypatch.setattr(OnyxEngine, "policy", replace(DEFAULT, near_far_edges=0))
+    return emulated_near_far
+
+
+def run(graph, device, program="lengths", inputs=None, **options):
+    """Return the values of a run, its statistics, the options in the record, and the explanation."""
+    engine, features = OnyxEngine(OnyxSchedule(**options)), 1
+    inputs = inputs or Inputs({"own": starts(graph, features, PROGRAMS[program].stages[0].reducer)})
+    answer = engine.supports(PROGRAMS[program], graph, features, device)
+    assert not isinstance(answer, No)
+    try:
+        engine.prepare(PROGRAMS[program], graph, features, device, Phases())
+        assert engine.stepwise == (answer.stepwise is None)
+        engine.reset(inputs)
+        statistics = engine.run(1_000_000)
+        assert statistics.settled
+        return engine.values("x"), statistics, engine.resolved_options(), engine.explain()
+    finally:
+        engine.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [("roads", "near_far"), ("mesh", "near_far"), ("skewed", "supersteps"), ("no edges", "supersteps")],
+)
+@pytest.mark.parametrize("program", ["lengths", "hops"])
+def test_the_default_gives_the_values_of_supersteps(name, order, program, device, monkeypatch):
+    if order == "supersteps":  # a superstep costs nothing, which is how the edges of large graphs weigh
+        monkeypatch.setattr(OnyxEngine, "policy", replace(OnyxEngine.policy, supersteps_s=(0, 27e-12, 0)))
+    graph = GRAPHS[name]()
+    inputs = Inputs({"own": starts(graph, 1, "min")})
+    values, statistics, options, text = run(graph, device, program, inputs)
+    assert np.array_equal(values, by_supersteps(PROGRAMS[program], graph, 1, inputs))
+    assert options["order"] == order
+    assert bool(statistics.supersteps) == (order == "supersteps")
+    assert f"order: {order}, chosen by the engine: " in text
+    assert ("solved" in options) == (order == "near_far")
+
+
+@pytest.mark.parametrize("order", ["supersteps", "near_far", "adaptive"])
+def test_a_given_order_gives_the_same_values(order, device):
+    graph = GRAPHS["mesh"]()
+    values, statistics, options, text = run(graph, device, order=order)
+    assert np.array_equal(values, run(graph, device)[0])
+    assert bool(statistics.supersteps) == (order == "supersteps")
+    assert options["order"] == ("supersteps" if order == "supersteps" else "near_far")
+    assert ("chosen by the engine: degrees" in text) == (order == "adaptive")
+
+
+def test_negative_lengths_are_refused_at_the_reset(device):
+    graph = GRAPHS["mesh"]()
+    lengths = np.ones(graph.num_edges, np.float32)
+    lengths[0] = -1
+    inputs = Inputs({"own": starts(graph, 1, "min"), "weight": lengths})
+    with pytest.raises(Unsupported, match="'weight' from -1 to 1 a message of send may be better"):
+        run(graph, device, inputs=inputs)
+
+
+def test_an_engine_takes_problems_of_either_order(device):
+    """One engine is prepared for a mesh and then for a program that has no order of priority."""
+    engine, mesh = OnyxEngine(OnyxSchedule()), GRAPHS["mesh"]()
+    inputs = Inputs({"own": starts(mesh, 1, "min")})
+    for program in ("lengths", "copies", "lengths"):
+        engine.prepare(PROGRAMS[program], mesh, 1, device, Phases())
+        assert engine.stepwise == (program == "copies")
+        engine.reset(inputs)
+        engine.run(1_000_000)
+        assert np.array_equal(engine.values("x"), by_supersteps(PROGRAMS[program], mesh, 1, inputs))
+    engine.close()
+
+
+def test_values_remain_on_the_device(device):
+    engine, mesh = OnyxEngine(OnyxSchedule()), GRAPHS["mesh"]()
+    engine.prepare(PROGRAMS["lengths"], mesh, 1, device, Phases())
+    engine.reset(Inputs({"own": starts(mesh, 1, "min")}))
+    engine.run(1)
+    values, kept = engine.values("x"), engine.device_values("x")
+    engine.close()
+    assert kept.dtype == np.float32
+    assert np.array_equal(kept.get(), values)

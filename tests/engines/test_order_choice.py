@@ -1,0 +1,234 @@
+"""The order of a run is a function of the program, the facts of the graph, the number of features and the device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engines.onyx.engine import NOT_ON_CPU, OnyxEngine
+from engines.onyx.order_choice import OrderChoice, chosen_order, dispersion, expected_supersteps, second_neighbours
+from engines.onyx.policy import DEFAULT
+from engines.onyx.schedule import OnyxSchedule
+from harness.algorithms.bfs import BFS
+from harness.algorithms.components import Components
+from harness.algorithms.pagerank import PageRank
+from harness.algorithms.sssp import SSSP
+from harness.contract import Device, EngineFailure, No, ScheduleError, Yes
+from harness.facts import Degrees, GraphFacts
+from harness.graph.generators import delaunay, grid, rmat
+from harness.language import trace
+from tests.engines.near_far import PROGRAMS, paths
+
+CUDA = Device("cuda")
+ANY_SIZE = replace(DEFAULT, near_far_edges=0)
+# Degrees of a mesh, and of a graph whose vertices differ in their degrees, each of about 12 M edges.
+MESH = Degrees(((4, 300_000), (5, 500_000), (6, 600_000), (7, 400_000), (8, 200_000)))
+HUBS = Degrees(((0, 100_000), (4, 300_000), (20, 90_000), (300, 25_000), (5_000, 100), (40_000, 20)))
+
+
+def facts(degrees):
+    """Return the facts of a symmetric graph with some degrees."""
+    vertices = sum(count for _, count in degrees.counts)
+    edges = sum(degree * count for degree, count in degrees.counts)
+    return GraphFacts(vertices, edges, degrees.largest, degrees, degrees, paired=True)
+
+
+def chosen(graph, *, algorithm=SSSP, features=1, kind="cuda", policy=DEFAULT, **options):
+    """Return the choice for an algorithm on a graph."""
+    return chosen_order(OnyxSchedule(**options), trace(algorithm()), graph, features, kind, policy)
+
+
+# the decision ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("algorithm", [BFS, SSSP])
+@pytest.mark.parametrize(("degrees", "order"), [(MESH, "near_far"), (HUBS, "supersteps")])
+def test_meshes_are_run_in_order_of_priority_and_graphs_with_hubs_by_supersteps(algorithm, degrees, order):
+    found = chosen(facts(degrees), algorithm=algorithm)
+    estimates = dict(found.estimates)
+    assert found.order == order == min(estimates, key=estimates.__getitem__)
+    assert list(estimates) == ["supersteps", "near_far"]
+    assert all(seconds > 0 for seconds in estimates.values())
+    assert "variance / mean" in found.reason
+    assert all(f"{1e3 * seconds:.3g} ms" in found.reason for seconds in estimates.values())
+
+
+def test_a_plan_is_a_value():
+    graph = facts(MESH)
+    assert chosen(graph) == chosen(facts(MESH)) == chosen(graph, order="adaptive")
+    engine, program = OnyxEngine(OnyxSchedule()), trace(BFS())
+    small = grid(20, 20)
+    assert engine.supports(program, small, 1, CUDA) == engine.supports(program, small, 1, CUDA)
+    assert engine.order_of(program, small, 1, CUDA) == OnyxEngine(OnyxSchedule()).order_of(program, small, 1, CUDA)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"features": DEFAULT.near_far_features + 1}, "orders were compared with up to"),
+        ({"algorithm": Components}, "messages are the values of their sources"),
+        ({"algorithm": lambda: SSSP(supersteps=99)}, "sssp may end before it, after 99 supersteps"),
+        ({"policy": replace(DEFAULT, near_far_edges=1 << 30)}, "orders were compared on graphs of 1,073,741,824 edges"),
+    ],
+)
+def test_supersteps_have_a_reason(given, reason):
+    found = chosen(facts(MESH), **given)
+    assert (found.order, found.estimates) == ("supersteps", ())
+    assert reason in found.reason
+    assert "order_estimates" not in found.options()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"order": "supersteps"}, {"order": "near_far"}, {"direction": "push"}, {"fold": False}, {"edges": "mapped"},
+     {"panel": 1}, {"tune": True}, {"rebuild": 0}, {"hooking": False}],
+)  # fmt: skip
+def test_nothing_is_chosen_if_an_option_is_given(options):
+    assert chosen(facts(MESH), **options) is None
+
+
+def test_nothing_is_chosen_for_other_programs_or_on_a_cpu():
+    assert chosen(facts(MESH), algorithm=PageRank) is None
+    assert chosen(facts(MESH), kind="cpu") is None
+    assert chosen(facts(MESH), algorithm=PageRank, order="adaptive").order == "supersteps"
+
+
+def test_more_edges_favour_supersteps_and_more_steps_near_far():
+    """The estimates of graphs with hubs differ in their edges, those of meshes in their steps."""
+    many = dict(chosen(facts(HUBS)).estimates)
+    double = dict(chosen(facts(Degrees(tuple((2 * degree, count) for degree, count in HUBS.counts)))).estimates)
+    assert double["near_far"] - many["near_far"] > double["supersteps"] - many["supersteps"]
+    mesh = dict(chosen(facts(MESH)).estimates)
+    large = dict(chosen(facts(Degrees(tuple((degree, 4 * count) for degree, count in MESH.counts)))).estimates)
+    assert large["supersteps"] / large["near_far"] > 0.5 * mesh["supersteps"] / mesh["near_far"] > 1
+
+
+# the number of supersteps ---------------------------------------------------------------------------------------------
+def depth(graph):
+    """Return the supersteps of a search that find a vertex."""
+    return BFS().settled_answer(graph, 1).least_supersteps
+
+
+@pytest.mark.parametrize(
+    ("made", "factor"),
+    [(lambda: grid(120, 120, removed=0.3), 4), (lambda: delaunay(20_000), 4), (lambda: rmat(14, symmetric=True), 4),
+     (lambda: rmat(15, edge_factor=3, a=0.25, b=0.25, c=0.25, d=0.25, symmetric=True), 3)],
+    ids=["roads", "mesh", "hubs", "random"],
+)  # fmt: skip
+def test_the_expected_supersteps_are_near_to_those_of_a_search(made, factor):
+    graph = made()
+    expected, _ = expected_supersteps(graph.facts)
+    assert 1 / factor < expected / depth(graph) < factor
+
+
+def test_edges_between_random_vertices_are_told_from_those_of_a_mesh():
+    random = rmat(15, edge_factor=3, a=0.25, b=0.25, c=0.25, d=0.25, symmetric=True).facts
+    assert dispersion(random.in_degrees) == pytest.approx(1, abs=0.05)
+    assert "as at random or more" in expected_supersteps(random)[1]
+    mesh = delaunay(20_000).facts
+    assert dispersion(mesh.in_degrees) < 0.5
+    steps, why = expected_supersteps(mesh)
+    assert steps == pytest.approx(20_000**0.5)
+    assert "as in a plane" in why
+
+
+def test_degrees_that_no_planar_graph_has_are_those_of_space():
+    steps, why = expected_supersteps(facts(Degrees(((13, 1000), (14, 60_000), (15, 3000)))))
+    assert steps == pytest.approx(64_000 ** (1 / 3))
+    assert why.endswith("as in space")
+
+
+def test_moments_of_degrees():
+    degrees = Degrees(((1, 2), (4, 2)))  # mean 2.5, of squares 8.5
+    assert dispersion(degrees) == pytest.approx((8.5 - 6.25) / 2.5)
+    assert second_neighbours(degrees) == pytest.approx(6)
+    assert dispersion(Degrees()) == 0
+
+
+@pytest.mark.parametrize("counts", [(), ((0, 7),), ((1, 2),), ((2, 5),), ((0, 1), (1, 1))])
+def test_graphs_of_few_edges_have_an_order(counts):
+    found = chosen(facts(Degrees(counts)), policy=ANY_SIZE)
+    assert isinstance(found, OrderChoice)
+    assert all(np.isfinite(seconds) for _, seconds in found.estimates)
+
+
+# the engine -----------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def any_size(monkeypatch):
+    """Let the default choose on graphs of any size."""
+    monkeypatch.setattr(OnyxEngine, "policy", ANY_SIZE)
+
+
+def generated(graph, *, program="lengths", **options):
+    engine = OnyxEngine(OnyxSchedule(**options))
+    engine.generate(PROGRAMS[program], graph, 1, CUDA)
+    return engine
+
+
+def test_the_answer_says_whether_the_plan_of_a_problem_is_stepwise(any_size):
+    engine, program = OnyxEngine(OnyxSchedule()), PROGRAMS["lengths"]
+    mesh = delaunay(3000)
+    explicit = OnyxEngine(OnyxSchedule(order="near_far")).supports(program, mesh, 1, CUDA)
+    answer = engine.supports(program, mesh, 1, CUDA)
+    assert isinstance(answer, Yes)
+    assert answer == explicit
+    assert answer.stepwise is False
+    assert engine.stepwise, "supports() changes nothing"
+    assert OnyxEngine(OnyxSchedule(order="supersteps")).supports(program, mesh, 1, CUDA).stepwise is None
+
+
+def test_the_explanation_and_the_record_have_the_order_the_reason_and_the_estimates(any_size):
+    engine = generated(delaunay(3000))
+    options = engine.resolved_options()
+    assert options["order"] == "near_far"
+    assert [name for name, _ in options["order_estimates"]] == ["supersteps", "near_far"]
+    assert "as in a plane" in options["order_reason"]
+    lines = engine.explain().splitlines()
+    assert lines[0] == f"order: near_far, chosen by the engine: {options['order_reason']}"
+    assert any(line.startswith("near-far: leaves bulk-synchronous order") for line in lines)
+
+
+def test_explicit_supersteps_are_recorded_and_give_no_reason():
+    engine = generated(delaunay(300), order="supersteps")
+    assert engine.resolved_options()["order"] == "supersteps"
+    assert "order_reason" not in engine.resolved_options()
+    assert "order: " not in engine.explain()
+
+
+def test_small_graphs_take_supersteps_which_say_why():
+    engine = generated(grid(8, 8))
+    options = engine.resolved_options()
+    assert options["order"] == "supersteps"
+    assert options["direction"] in ("pull", "push", "adaptive")
+    assert f"orders were compared on graphs of {DEFAULT.near_far_edges:,} edges or more" in engine.explain()
+
+
+def test_adaptive_is_refused_on_a_cpu():
+    engine, graph = OnyxEngine(OnyxSchedule(order="adaptive")), grid(8, 8)
+    assert engine.supports(PROGRAMS["lengths"], graph, 1, Device()) == No(NOT_ON_CPU)
+    with pytest.raises(EngineFailure, match="built for a GPU"):
+        engine.generate(PROGRAMS["lengths"], graph, 1, Device())
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"order": "adaptive", "direction": "pull"}, "order=adaptive may run without supersteps, and direction='pull'"),
+        ({"order": "adaptive", "delta": 2.0}, "delta has no meaning without order=near_far"),
+        ({"order": "supersteps", "delta": 2.0}, "delta has no meaning without order=near_far"),
+        ({"order": "supersteps", "solver": "auto"}, "order has no meaning with a solver"),
+        ({"order": "supersteps", "hooking": True}, "hooking=true has no supersteps, and order='supersteps'"),
+        ({"order_reason": "because"}, "order_reason is set by order"),
+        ({"order_estimates": ()}, "order_estimates is set by order"),
+    ],
+)
+def test_options_without_a_meaning_are_refused(options, reason):
+    with pytest.raises(ScheduleError, match=reason):
+        OnyxSchedule(**options)
+
+
+def test_supersteps_take_the_other_options():
+    program, graph = paths(lambda x, w, _: x + w), grid(8, 8)
+    engine = OnyxEngine(OnyxSchedule(order="supersteps", direction="push", change_driven=True))
+    engine.generate(program, graph, 1, CUDA)
+    assert engine.resolved_options()["direction"] == "push"
