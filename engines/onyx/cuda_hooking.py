@@ -112,6 +112,11 @@ class HookingCudaEngine(HookingEngine):
         """Return the values, from the device."""
         return np.asarray(self._values.get(), np.float32).reshape(self._shape)
 
+    def device_values(self, name: str) -> Any:
+        """Return a copy of the state on the device, float32 ``[V, ...]``. Raises EngineFailure for another property."""
+        self.require_state(name)
+        return self._values.copy().reshape(self._shape)
+
     def explain(self) -> str:
         """Return what is computed instead of supersteps, and the source of the kernels."""
         return f"{super().explain()}\n\n{self.source()}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from engines.onyx.order_choice import OrderChoice, chosen_order
@@ -76,7 +75,7 @@ class OnyxEngine(PerDevice):
         if choice is None:
             return self.on(device)
         if choice.order not in self._ordered:
-            self._ordered[choice.order] = OnyxEngine(replace(self.schedule, order=choice.order))
+            self._ordered[choice.order] = OnyxEngine(choice.under(self.schedule))
         return self._ordered[choice.order].on(device)
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:

@@ -29,6 +29,7 @@ from harness.api import (
     EngineFailure,
     Expression,
     Graph,
+    GraphFacts,
     Inputs,
     No,
     Phases,
@@ -75,6 +76,19 @@ class Flood:
         return cls(state, least=form.sign > 0)
 
 
+def hooking_refusal(program: Program, graph: GraphFacts) -> str:
+    """Return why hooking cannot find the values of a program on a graph; empty if it can."""
+    found = Flood.of(program)
+    if isinstance(found, str):
+        return f"hooking: {found}"
+    if not graph.paired:
+        return "hooking finds components of graphs in which every edge has a reverse edge"
+    if program.max_supersteps < min(graph.num_vertices - 1, UNLIMITED):
+        limit = f"after {program.max_supersteps} supersteps"
+        return f"hooking gives the fixed point, and {program.name} may end before it, {limit}"
+    return ""
+
+
 def _read(node: Expression) -> tuple[str, str] | None:
     """Return the space and the name of an expression that only reads a property; None for other expressions."""
     return tuple(node.attribute) if node.op == "read" else None
@@ -98,16 +112,11 @@ class HookingEngine(Engine):
         A program that is limited to fewer than ``UNLIMITED`` supersteps is refused if a path of the graph may be
         longer. With a higher limit the fixed point is the answer, also at the end of longer paths.
         """
-        found = Flood.of(program)
-        if isinstance(found, str):
-            return No(f"hooking: {found}")
-        if not graph.facts.paired:
-            return No("hooking finds components of graphs in which every edge has a reverse edge")
-        if program.max_supersteps < min(graph.num_vertices - 1, UNLIMITED):
-            limit = f"after {program.max_supersteps} supersteps"
-            return No(f"hooking gives the fixed point, and {program.name} may end before it, {limit}")
+        found, reason = Flood.of(program), hooking_refusal(program, graph.facts)
+        if reason or isinstance(found, str):
+            return No(reason)
         shape = concrete(program.properties[found.state].shape, features)
-        return Yes(self.bytes_needed(graph, 4 * math.prod(shape)))
+        return Yes(self.bytes_needed(graph, 4 * math.prod(shape)), stepwise=False)
 
     def pose(self, program: Program, graph: Graph, features: int) -> None:
         """Set the problem of the next runs."""
@@ -139,9 +148,13 @@ class HookingEngine(Engine):
 
     def values(self, name: str) -> NDArray[np.generic]:
         """Return the state, float32 ``[V, ...]``. Raises EngineFailure for another property."""
+        self.require_state(name)
+        return self.answer()
+
+    def require_state(self, name: str) -> None:
+        """Raise EngineFailure for a property other than the state."""
         if name != self.flood.state:
             raise EngineFailure(f"hooking gives {self.flood.state!r} and no other property; {name!r} was requested")
-        return self.answer()
 
     def resolved_options(self) -> Mapping[str, Any]:
         """Return the option that selects this engine; the others have no meaning for it."""

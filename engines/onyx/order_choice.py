@@ -1,14 +1,17 @@
-"""The order of a run on a GPU by estimated times: supersteps over all active vertices, or near-far. A pure function.
+"""The order of a run on a GPU by estimated times: supersteps over all active vertices, or another. A pure function.
 
-Both orders of a search take a number of steps, and visit the edges. With S supersteps, E edges and k features they are
-estimated to take
+Paths may be found by near-far, and components by hooking. With S supersteps, E edges, V vertices and k features a run
+is estimated to take
 
-    supersteps = S * superstep + E * (edge + (k - 1) * feature)
-    near_far   = S * step + E * k * relaxation
+    supersteps = launch + S * step + visits * (edge + (k - 1) * feature)
+    near_far   = launch + S * step + E * k * edge
+    hooking    = launches + V * k * value
 
-with the times of :class:`engines.onyx.policy.Policy`. A superstep of near-far is shorter: few values, one barrier. Its
-edges take longer, since none is skipped and features do not share them. Corrections of values are left out. Supersteps
-send more of them, so that this favours supersteps.
+with the times of :class:`engines.onyx.policy.Policy`, which are not the same in the three lines. The supersteps of
+:func:`engines.onyx.resolve.measured_choice` visit all edges, S * E, in one plan, and about E in plans that follow
+changes. Edges of near-far take longer, since none is skipped and features do not share them. Corrections of values are
+left out. Supersteps send more of them, so that this favours supersteps. Supersteps are also preferred if the other
+order is estimated to save less than a fifth, because they can be counted.
 
 S cannot be known before the run. It is estimated from the degrees. In a random graph with these degrees, 1 + ln(V / z1)
 / ln(z2 / z1) is the typical distance, where vertices have z1 neighbours and z2 second neighbours on average (Newman,
@@ -22,11 +25,12 @@ the mean degree is more than 6, which no planar graph has. No fitted threshold d
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from engines.onyx.hooking import Flood, hooking_refusal
 from engines.onyx.policy import DEFAULT, Policy
-from engines.onyx.resolve import along_paths
+from engines.onyx.resolve import along_paths, measured_choice
 from engines.onyx.schedule import ADAPTIVE, NEAR_FAR, SUPERSTEPS
 from harness.api.directions import PriorityOrder, priority_order
 
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from harness.api import GraphFacts, Program
     from harness.api.cuda import Degrees
 
+HOOKING = "hooking"  # in estimates; the option of a schedule is hooking=true
 STANDARD_ERRORS = 4  # of a variance of Poisson's distribution: the root of (2 + 1 / mean) / V, relative to it
 PLANAR_DEGREE = 6  # stored edges of a vertex, on average, are fewer in a planar graph (Euler)
 
@@ -50,7 +55,14 @@ class OrderChoice:
     def options(self) -> dict[str, object]:
         """Return the entries of a record."""
         estimated = {"order_estimates": self.estimates} if self.estimates else {}
-        return {"order": self.order, "order_reason": self.reason, **estimated}
+        order = {} if self.order == HOOKING else {"order": self.order}
+        return {**order, "order_reason": self.reason, **estimated}
+
+    def under(self, schedule: OnyxSchedule) -> OnyxSchedule:
+        """Return the schedule with this order."""
+        if self.order == HOOKING:
+            return replace(schedule, order=None, hooking=True)
+        return replace(schedule, order=self.order)
 
     @property
     def line(self) -> str:
@@ -63,36 +75,50 @@ def chosen_order(
 ) -> OrderChoice | None:
     """Return the order that a schedule leaves to the engine; None if it does not.
 
-    It does so with ``order=adaptive``, and for programs of paths on a GPU if no option is given that has no meaning
-    without supersteps. ``kind``: of the device.
+    It does so with ``order=adaptive``, and on a GPU for programs of paths and components if no option is given that has
+    no meaning without supersteps. ``kind``: of the device.
     """
-    left = schedule.order is None and kind == "cuda" and not schedule.others_than("order")
-    if schedule.order != ADAPTIVE and not (left and isinstance(priority_order(program), PriorityOrder)):
+    left, other = schedule.order is None and kind == "cuda" and not schedule.others_than("order"), other_order(program)
+    if schedule.order != ADAPTIVE and not (left and other):
         return None
-    reason = unfit(program, graph, features, policy)
+    reason = unfit(program, other, graph, features, policy)
     if reason:
         return OrderChoice(SUPERSTEPS, reason)
     steps, why = expected_supersteps(graph)
-    found = estimates(steps, graph, features, policy)
-    order = min(found, key=found.__getitem__)
+    found = {
+        SUPERSTEPS: by_supersteps(schedule, program, steps, graph, features, policy),
+        other: without_supersteps(other, steps, graph, features, policy),
+    }
+    order = other if found[other] < policy.order_gain * found[SUPERSTEPS] else SUPERSTEPS
     times = ", ".join(f"{name} {1e3 * seconds:.3g} ms" for name, seconds in found.items())
     return OrderChoice(order, f"{why}; about {steps:,.0f} supersteps; estimated: {times}", tuple(found.items()))
 
 
-def unfit(program: Program, graph: GraphFacts, features: int, policy: Policy) -> str:
-    """Return why the order of a run is not chosen by estimates but is supersteps; empty if it is."""
+def other_order(program: Program) -> str:
+    """Return the order of a program other than supersteps, by its form; empty if there is none."""
+    if isinstance(Flood.of(program), Flood):
+        return HOOKING
+    return NEAR_FAR if isinstance(priority_order(program), PriorityOrder) else ""
+
+
+def unfit(program: Program, other: str, graph: GraphFacts, features: int, policy: Policy) -> str:
+    """Return why the order of a run is not chosen by estimates but is supersteps; empty if it is.
+
+    ``other``: the other order of the program.
+    """
     from harness.api.cuda import not_near_far
 
-    refused = not_near_far(program, graph.num_vertices, features)
+    if other == HOOKING:
+        refused = hooking_refusal(program, graph)
+    else:
+        refused = not_near_far(program, graph.num_vertices, features)
     if refused:
         return refused
-    if not along_paths(program):
+    if other == NEAR_FAR and not along_paths(program):
         return "messages are the values of their sources, of which near-far sends many more than once"
-    if features > policy.near_far_features:
-        return f"orders were compared with up to {policy.near_far_features} features"
-    if graph.num_edges < policy.near_far_edges:
-        return f"orders were compared on graphs of {policy.near_far_edges:,} edges or more"
-    return ""
+    return (
+        "" if features <= policy.order_features else f"orders were compared with up to {policy.order_features} features"
+    )
 
 
 def expected_supersteps(graph: GraphFacts) -> tuple[float, str]:
@@ -109,14 +135,29 @@ def expected_supersteps(graph: GraphFacts) -> tuple[float, str]:
     return min(steps, vertices), f"degrees differ as at random or more (variance / mean {spread:.2g})"
 
 
-def estimates(steps: float, graph: GraphFacts, features: int, policy: Policy) -> dict[str, float]:
-    """Return the estimated seconds of a run by each order."""
-    superstep, edge, feature = policy.supersteps_s
-    step, relaxation = policy.near_far_s
-    return {
-        SUPERSTEPS: steps * superstep + graph.num_edges * (edge + (features - 1) * feature),
-        NEAR_FAR: steps * step + graph.num_edges * features * relaxation,
-    }
+def by_supersteps(
+    schedule: OnyxSchedule, program: Program, steps: float, graph: GraphFacts, features: int, policy: Policy
+) -> float:
+    """Return the estimated seconds of a run by supersteps."""
+    plan = measured_choice(replace(schedule, order=SUPERSTEPS), program, features, graph, policy)
+    if plan.change_driven is False:
+        (launch, step, edge, feature), visits = policy.visiting_s, steps * graph.num_edges
+    else:
+        floods = other_order(program) == HOOKING
+        (launch, step, edge, feature), visits = (
+            policy.following_s,
+            graph.num_edges * (policy.flood_visits if floods else 1),
+        )
+    return launch + steps * step + visits * (edge + (features - 1) * feature)
+
+
+def without_supersteps(order: str, steps: float, graph: GraphFacts, features: int, policy: Policy) -> float:
+    """Return the estimated seconds of a run by near-far or by hooking."""
+    if order == HOOKING:
+        launches, value = policy.hooking_s
+        return launches + graph.num_vertices * features * value
+    launch, step, edge = policy.near_far_s
+    return launch + steps * step + graph.num_edges * features * edge
 
 
 def moments(degrees: Degrees) -> tuple[float, float]:

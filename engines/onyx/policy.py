@@ -143,15 +143,23 @@ class Policy:
     # about 100 ps; an SSSP pull of 2.1 million vertices and 24 million edges took 390 us; a push of 3.4 million edges
     # 135 to 200 us (a Hopper GPU, 27 November 2026; differences varied by 30 us).
     bottom_up_costs: tuple[float, float] = (0.22, 2.75)
-    # Of the default order of a run on a GPU (engines.onyx.order_choice): seconds of a superstep, of an edge, and of
-    # each further feature of it; of a superstep of near-far, and of an edge and feature. By the times of BFS with k = 1
-    # on a grid of 2 M vertices with 2,245 supersteps (50.7 and 16.5 ms), a Delaunay graph of 2 M vertices with about
-    # 540 (18.4 and 5.05 ms), and R-MAT 19 (566 and 766 us; H100, 27 November 2026); the further features by those of
-    # BFS on R-MAT 21, k = 1 and 4 (1092 and 1875 us). The results on other graphs are in docs/near-far.md.
-    supersteps_s: tuple[float, float, float] = (25e-6, 27e-12, 6.5e-12)
-    near_far_s: tuple[float, float] = (7.5e-6, 47e-12)
-    near_far_features: int = 1  # the most with which orders were compared on a GPU
-    near_far_edges: int = 1 << 20  # the fewest
+    # Of the default order of a run on a GPU (engines.onyx.order_choice): seconds of its launch, of a step, of an edge,
+    # and of each further feature of an edge, with all edges visited in each superstep; with changes followed, where an
+    # edge is visited about once; of near-far, for each feature of an edge alike; and of hooking, of its launches, and
+    # of a value of a vertex. Whole runs on one H100, 27 November 2026, supersteps and the other, ms: BFS on grids
+    # without 30 % of their edges, 64^2 0.734 and 0.704 (93 steps), 256^2 3.14 and 2.91 (415), 1414^2 37.8 and 16.2
+    # (2246), 700^2 with k = 4 14.8 and 7.79 (1069), with k = 16 51 and 9.99 (1255), R-MAT 12 0.175 and 0.167 (5),
+    # R-MAT 19 0.374 and 0.795 (7); components, 700^2 14.4 and 0.36, R-MAT 12 0.184 and 0.154, R-MAT 19 0.591 and 0.338.
+    # Other graphs had no part in these constants; docs/near-far.md has their times.
+    visiting_s: tuple[float, float, float, float] = (0.12e-3, 6.6e-6, 3.7e-12, 1.4e-12)
+    following_s: tuple[float, float, float, float] = (0.12e-3, 16.8e-6, 8.8e-12, 6.5e-12)
+    near_far_s: tuple[float, float, float] = (0.105e-3, 6.8e-6, 41e-12)
+    hooking_s: tuple[float, float] = (0.2e-3, 0.35e-9)
+    # In components all vertices send at first: the edge visits of a run that follows changes, over those of a search.
+    flood_visits: float = 2.7
+    # Of the time of supersteps, which can be counted and limited: an order without them must be estimated to take less.
+    order_gain: float = 0.8
+    order_features: int = 16  # the most with which orders were compared
 
     # Edges that a lane group fetches at once in a pull that may end rows early. With 2, and with 4, whole runs on R-MAT
     # 21 took: BFS 1092 and 1080 us, with k = 4 1875 and 1776 us, SSSP 2370 and 1994 us (27 November 2026).

@@ -28,10 +28,11 @@ ROADS = {"name": "grid", "rows": 24, "columns": 24, "removed": 0.2}
 
 @pytest.fixture(autouse=True)
 def chosen_on_cpu(monkeypatch):
-    """Choose the order of runs on a CPU as on a GPU, on graphs of any size."""
+    """Choose the order of runs on a CPU as on a GPU whose supersteps take 1 ms."""
 
     def chosen(schedule, program, graph, features, _, policy):
-        return chosen_order(schedule, program, graph, features, "cuda", replace(policy, near_far_edges=0))
+        slow = replace(policy, visiting_s=(0, 1e-3, 0, 0))
+        return chosen_order(schedule, program, graph, features, "cuda", slow)
 
     monkeypatch.setattr(engines.onyx.engine, "chosen_order", chosen)
 
@@ -60,6 +61,16 @@ def test_the_default_is_checked_timed_and_not_counted(fields_of):
     assert "as in a plane" in fields["schedule"]["order_reason"]
     assert dict(fields["schedule"]["order_estimates"]).keys() == {"supersteps", "near_far"}
     assert fields.get("resolution") is None
+
+
+def test_components_are_found_by_hooking_or_by_supersteps(fields_of):
+    fields = fields_of(algorithm="components")
+    assert fields["outcome"] == "ok", fields["reason"]
+    assert (fields["schedule"]["hooking"], fields["supersteps"]) == (True, [])
+    assert dict(fields["schedule"]["order_estimates"]).keys() == {"supersteps", "hooking"}
+    fields = fields_of(algorithm="components", max_supersteps=2)
+    assert (fields["outcome"], len(fields["supersteps"])) == ("ok", 2), fields["reason"]
+    assert fields["resolution"]["resolved"] == {"order": "supersteps"}
 
 
 NEEDS = {

@@ -12,14 +12,17 @@ from engines.onyx.policy import DEFAULT
 from engines.onyx.schedule import OnyxSchedule
 from harness.contract import No, Phases, Unsupported
 from harness.language import Inputs
+from tests.emulation.test_hooking import hooking_emulated  # noqa: F401  a fixture
 from tests.emulation.test_near_far import emulated_near_far  # noqa: F401  a fixture
 from tests.engines.near_far import GRAPHS, PROGRAMS, by_supersteps, starts
 
+TOO_MANY = DEFAULT.order_features + 1
+
 
 @pytest.fixture
-def device(emulated_near_far, monkeypatch):  # noqa: F811
-    """Return the emulated device, on which the default chooses for graphs of any size."""
-    monkeypatch.setattr(OnyxEngine, "policy", replace(DEFAULT, near_far_edges=0))
+def device(emulated_near_far, hooking_emulated, monkeypatch):  # noqa: F811
+    """Return the emulated device, whose supersteps are taken to last 1 ms."""
+    monkeypatch.setattr(OnyxEngine, "policy", replace(DEFAULT, visiting_s=(0, 1e-3, 0, 0)))
     return emulated_near_far
 
 
@@ -47,7 +50,7 @@ def run(graph, device, program="lengths", inputs=None, **options):
 @pytest.mark.parametrize("program", ["lengths", "hops"])
 def test_the_default_gives_the_values_of_supersteps(name, order, program, device, monkeypatch):
     if order == "supersteps":  # a superstep costs nothing, which is how the edges of large graphs weigh
-        monkeypatch.setattr(OnyxEngine, "policy", replace(OnyxEngine.policy, supersteps_s=(0, 27e-12, 0)))
+        monkeypatch.setattr(OnyxEngine, "policy", replace(DEFAULT, visiting_s=(0, 0, 1e-12, 0)))
     graph = GRAPHS[name]()
     inputs = Inputs({"own": starts(graph, 1, "min")})
     values, statistics, options, text = run(graph, device, program, inputs)
@@ -78,21 +81,24 @@ def test_negative_lengths_are_refused_at_the_reset(device):
 
 
 def test_an_engine_takes_problems_of_either_order(device):
-    """One engine is prepared for a mesh and then for a program that has no order of priority."""
+    """One engine is prepared for several problems, one after another."""
     engine, mesh = OnyxEngine(OnyxSchedule()), GRAPHS["mesh"]()
-    inputs = Inputs({"own": starts(mesh, 1, "min")})
-    for program in ("lengths", "copies", "lengths"):
-        engine.prepare(PROGRAMS[program], mesh, 1, device, Phases())
-        assert engine.stepwise == (program == "copies")
+    for program, features in (("lengths", 1), ("copies", 1), ("lengths", TOO_MANY), ("lengths", 1)):
+        inputs = Inputs({"own": starts(mesh, features, "min")})
+        engine.prepare(PROGRAMS[program], mesh, features, device, Phases())
+        assert engine.stepwise == (features == TOO_MANY)
         engine.reset(inputs)
         engine.run(1_000_000)
-        assert np.array_equal(engine.values("x"), by_supersteps(PROGRAMS[program], mesh, 1, inputs))
+        assert np.array_equal(engine.values("x"), by_supersteps(PROGRAMS[program], mesh, features, inputs))
+        assert engine.resolved_options().get("hooking") == (True if program == "copies" else None)
     engine.close()
 
 
-def test_values_remain_on_the_device(device):
+@pytest.mark.parametrize("program", ["lengths", "copies"])
+def test_values_remain_on_the_device(program, device):
     engine, mesh = OnyxEngine(OnyxSchedule()), GRAPHS["mesh"]()
-    engine.prepare(PROGRAMS["lengths"], mesh, 1, device, Phases())
+    engine.prepare(PROGRAMS[program], mesh, 1, device, Phases())
+    assert not engine.stepwise
     engine.reset(Inputs({"own": starts(mesh, 1, "min")}))
     engine.run(1)
     values, kept = engine.values("x"), engine.device_values("x")

@@ -22,7 +22,7 @@ from harness.language import trace
 from tests.engines.near_far import PROGRAMS, paths
 
 CUDA = Device("cuda")
-ANY_SIZE = replace(DEFAULT, near_far_edges=0)
+SLOW = replace(DEFAULT, visiting_s=(0, 1e-3, 0, 0))  # supersteps that visit all edges take 1 ms
 # Degrees of a mesh, and of a graph whose vertices differ in their degrees, each of about 12 M edges.
 MESH = Degrees(((4, 300_000), (5, 500_000), (6, 600_000), (7, 400_000), (8, 200_000)))
 HUBS = Degrees(((0, 100_000), (4, 300_000), (20, 90_000), (300, 25_000), (5_000, 100), (40_000, 20)))
@@ -46,11 +46,32 @@ def chosen(graph, *, algorithm=SSSP, features=1, kind="cuda", policy=DEFAULT, **
 def test_meshes_are_run_in_order_of_priority_and_graphs_with_hubs_by_supersteps(algorithm, degrees, order):
     found = chosen(facts(degrees), algorithm=algorithm)
     estimates = dict(found.estimates)
-    assert found.order == order == min(estimates, key=estimates.__getitem__)
+    assert found.order == order
+    assert (order == "near_far") == (estimates["near_far"] < DEFAULT.order_gain * estimates["supersteps"])
     assert list(estimates) == ["supersteps", "near_far"]
     assert all(seconds > 0 for seconds in estimates.values())
     assert "variance / mean" in found.reason
     assert all(f"{1e3 * seconds:.3g} ms" in found.reason for seconds in estimates.values())
+
+
+def test_components_of_meshes_are_found_by_hooking():
+    found = chosen(facts(MESH), algorithm=Components)
+    estimates = dict(found.estimates)
+    assert found.order == "hooking" == min(estimates, key=estimates.__getitem__)
+    assert list(estimates) == ["supersteps", "hooking"]
+    assert found.under(OnyxSchedule()) == OnyxSchedule(hooking=True)
+    assert "order" not in found.options(), "it is no value of the option"
+    one_way = chosen(replace(facts(MESH), paired=False), algorithm=Components)
+    assert (one_way.order, one_way.estimates) == ("supersteps", ())
+    assert one_way.reason == "hooking finds components of graphs in which every edge has a reverse edge"
+
+
+def test_an_order_that_saves_little_is_not_taken():
+    graph = facts(Degrees(((2, 1000), (3, 3000), (4, 1000))))
+    estimates = dict(chosen(graph).estimates)
+    assert DEFAULT.order_gain < estimates["near_far"] / estimates["supersteps"] < 1
+    assert chosen(graph).order == "supersteps"
+    assert chosen(graph, policy=replace(DEFAULT, order_gain=1.0)).order == "near_far"
 
 
 def test_a_plan_is_a_value():
@@ -65,10 +86,9 @@ def test_a_plan_is_a_value():
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"features": DEFAULT.near_far_features + 1}, "orders were compared with up to"),
-        ({"algorithm": Components}, "messages are the values of their sources"),
+        ({"features": DEFAULT.order_features + 1}, "orders were compared with up to"),
+        ({"algorithm": lambda: Components(supersteps=99)}, "components may end before it, after 99 supersteps"),
         ({"algorithm": lambda: SSSP(supersteps=99)}, "sssp may end before it, after 99 supersteps"),
-        ({"policy": replace(DEFAULT, near_far_edges=1 << 30)}, "orders were compared on graphs of 1,073,741,824 edges"),
     ],
 )
 def test_supersteps_have_a_reason(given, reason):
@@ -147,16 +167,16 @@ def test_moments_of_degrees():
 
 @pytest.mark.parametrize("counts", [(), ((0, 7),), ((1, 2),), ((2, 5),), ((0, 1), (1, 1))])
 def test_graphs_of_few_edges_have_an_order(counts):
-    found = chosen(facts(Degrees(counts)), policy=ANY_SIZE)
+    found = chosen(facts(Degrees(counts)), policy=SLOW)
     assert isinstance(found, OrderChoice)
     assert all(np.isfinite(seconds) for _, seconds in found.estimates)
 
 
 # the engine -----------------------------------------------------------------------------------------------------------
 @pytest.fixture
-def any_size(monkeypatch):
-    """Let the default choose on graphs of any size."""
-    monkeypatch.setattr(OnyxEngine, "policy", ANY_SIZE)
+def slow(monkeypatch):
+    """Let the default leave supersteps on small graphs."""
+    monkeypatch.setattr(OnyxEngine, "policy", SLOW)
 
 
 def generated(graph, *, program="lengths", **options):
@@ -165,7 +185,7 @@ def generated(graph, *, program="lengths", **options):
     return engine
 
 
-def test_the_answer_says_whether_the_plan_of_a_problem_is_stepwise(any_size):
+def test_the_answer_says_whether_the_plan_of_a_problem_is_stepwise(slow):
     engine, program = OnyxEngine(OnyxSchedule()), PROGRAMS["lengths"]
     mesh = delaunay(3000)
     explicit = OnyxEngine(OnyxSchedule(order="near_far")).supports(program, mesh, 1, CUDA)
@@ -177,7 +197,7 @@ def test_the_answer_says_whether_the_plan_of_a_problem_is_stepwise(any_size):
     assert OnyxEngine(OnyxSchedule(order="supersteps")).supports(program, mesh, 1, CUDA).stepwise is None
 
 
-def test_the_explanation_and_the_record_have_the_order_the_reason_and_the_estimates(any_size):
+def test_the_explanation_and_the_record_have_the_order_the_reason_and_the_estimates(slow):
     engine = generated(delaunay(3000))
     options = engine.resolved_options()
     assert options["order"] == "near_far"
@@ -200,7 +220,8 @@ def test_small_graphs_take_supersteps_which_say_why():
     options = engine.resolved_options()
     assert options["order"] == "supersteps"
     assert options["direction"] in ("pull", "push", "adaptive")
-    assert f"orders were compared on graphs of {DEFAULT.near_far_edges:,} edges or more" in engine.explain()
+    assert dict(options["order_estimates"]).keys() == {"supersteps", "near_far"}
+    assert f"order: supersteps, chosen by the engine: {options['order_reason']}\n" in engine.explain()
 
 
 def test_adaptive_is_refused_on_a_cpu():

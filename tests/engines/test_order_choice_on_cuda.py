@@ -12,6 +12,7 @@ from engines.onyx.engine import OnyxEngine
 from engines.onyx.policy import DEFAULT
 from engines.onyx.schedule import OnyxSchedule
 from harness.algorithms.bfs import BFS
+from harness.algorithms.components import Components
 from harness.algorithms.sssp import SSSP
 from harness.contract import Device, Phases
 from harness.graph.generators import delaunay, grid, rmat
@@ -28,9 +29,9 @@ GRAPHS = {
 
 
 @pytest.fixture
-def any_size(monkeypatch):
-    """Let the default choose on graphs of any size."""
-    monkeypatch.setattr(OnyxEngine, "policy", replace(DEFAULT, near_far_edges=0))
+def slow(monkeypatch):
+    """Let the default leave supersteps on small graphs."""
+    monkeypatch.setattr(OnyxEngine, "policy", replace(DEFAULT, visiting_s=(0, 1e-3, 0, 0)))
 
 
 def solved(algorithm, graph, **options):
@@ -57,14 +58,26 @@ def test_the_default_gives_the_values_of_supersteps(name, algorithm):
     assert np.array_equal(values, expected)
 
 
-def test_negative_lengths_are_run_by_supersteps_which_the_record_says(any_size):
+@pytest.mark.parametrize("name", ["roads", "mesh"])
+def test_components_of_meshes_are_found_by_hooking(name):
+    algorithm = Components()
+    graph = algorithm.prepare_graph(GRAPHS[name][0]())
+    values, options, counted = solved(algorithm, graph)
+    assert (options["hooking"], counted) == (True, False)
+    expected, given, counted = solved(algorithm, graph, order="supersteps")
+    assert (given["order"], counted) == ("supersteps", True)
+    assert np.array_equal(values, expected)
+
+
+def test_negative_lengths_are_run_by_supersteps_which_the_record_says(slow):
     result = onyx_harness.run("onyx", Heights, lattice(), features=1, device="cuda", validate=True)
     assert result.record["schedule"]["order"] == "supersteps"
     assert "may be better than the value of its source" in result.record["resolution"]["reason"]
 
 
-def test_values_remain_on_the_device(any_size):
+@pytest.mark.parametrize("algorithm", ["sssp", "components"])
+def test_values_remain_on_the_device(slow, algorithm):
     cupy = pytest.importorskip("cupy")
-    result = onyx_harness.run("onyx", "sssp", grid(60, 60), features=1, device="cuda", array="cupy", validate=True)
-    assert result.record["schedule"]["order"] == "near_far"
+    result = onyx_harness.run("onyx", algorithm, grid(60, 60), features=1, device="cuda", array="cupy", validate=True)
+    assert not result.record["supersteps"]
     assert isinstance(result.answer(), cupy.ndarray)
