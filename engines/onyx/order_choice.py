@@ -15,7 +15,7 @@ order is estimated to save less than a fifth, because they can be counted.
 
 S cannot be known before the run. It is estimated from the degrees. In a random graph with these degrees, 1 + ln(V / z1)
 / ln(z2 / z1) is the typical distance, where vertices have z1 neighbours and z2 second neighbours on average (Newman,
-Strogatz and Watts 2001, *Random graphs with arbitrary degree distributions and their applications*, equation 54). In a
+Strogatz and Watts 2001, *Random graphs with arbitrary degree distributions and their applications*). In a
 graph whose edges join vertices at random, the variance of the degrees is at least their mean, as in Poisson's
 distribution. If it is less in both directions, by more than four standard errors of V samples, edges are taken to join
 places that are near to each other, as in roads and meshes. S is then the root of V, as in a plane; the third root if

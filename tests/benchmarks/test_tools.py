@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from harness.graph.generators import grid
-from tests.benchmarks import aggregation, near_far, plans_on_gpu, second_thread
+from tests.benchmarks import aggregation, near_far, orders_on_gpu, plans_on_gpu, second_thread
 from tests.benchmarks.one_renderer import __main__ as one_renderer
 
 
@@ -61,3 +61,16 @@ def test_plans_are_timed_and_refusals_named(capsys, monkeypatch):
     assert "option balance has no meaning on the CPU" in lines[3]
     late = printed(plans_on_gpu, ["--seconds", "0", *small, "onyx"], capsys, monkeypatch)
     assert late[1:] == ["onyx: no time left"]
+
+
+def test_orders_are_timed_side_by_side_and_their_answers_compared(capsys, monkeypatch):
+    small = ["--device", "cpu", "--graphs", "roads:12", "--algorithms", "bfs", "components", "--plans", "supersteps"]
+    lines = printed(orders_on_gpu, [*small, "near_far", "hooking", "tigr"], capsys, monkeypatch)
+    assert [line.split(" k=1 grid_12x12 ")[0] for line in lines] == ["bfs", "components"]
+    assert all(line.count("; ") == 3 + (line.startswith("components")) for line in lines), "bfs has no hooking"
+    assert orders_on_gpu.ready("hooking", orders_on_gpu.BFS(), grid(4, 4), 1, orders_on_gpu.Device()).startswith(
+        "hooking: bfs"
+    )
+    assert printed(orders_on_gpu, ["--seconds", "0", *small], capsys, monkeypatch) == [
+        "bfs k=1 roads:12: no time left", "components k=1 roads:12: no time left",
+    ]  # fmt: skip
