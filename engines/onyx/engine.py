@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from engines.onyx.order_choice import OrderChoice, chosen_order
@@ -82,7 +83,10 @@ class OnyxEngine(PerDevice):
         """Return whether the plan of the problem runs, and whether it is stepwise."""
         if self.schedule.order == ADAPTIVE and device.kind != "cuda":
             return No(NOT_ON_CPU)
-        return super().supports(program, graph, features, device)
+        answer = super().supports(program, graph, features, device)
+        if isinstance(answer, No) or self.order_of(program, graph, features, device) is None:
+            return answer
+        return replace(answer, stepwise=self.engine_for(program, graph, features, device).stepwise)
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Prepare the engine for the order of the problem."""

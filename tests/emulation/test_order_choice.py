@@ -34,7 +34,7 @@ def run(graph, device, program="lengths", inputs=None, **options):
     assert not isinstance(answer, No)
     try:
         engine.prepare(PROGRAMS[program], graph, features, device, Phases())
-        assert engine.stepwise == (answer.stepwise is None)
+        assert engine.stepwise == (answer.stepwise is not False)
         engine.reset(inputs)
         statistics = engine.run(1_000_000)
         assert statistics.settled

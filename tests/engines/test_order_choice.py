@@ -194,6 +194,9 @@ def test_the_answer_says_whether_the_plan_of_a_problem_is_stepwise(slow):
     assert answer == explicit
     assert answer.stepwise is False
     assert engine.stepwise, "supports() changes nothing"
+    assert engine.supports(program, mesh, 17, CUDA).stepwise is True
+    engine.stepwise = False  # as after the preparation of a mesh
+    assert engine.supports(program, mesh, 17, CUDA).stepwise is True
     assert OnyxEngine(OnyxSchedule(order="supersteps")).supports(program, mesh, 1, CUDA).stepwise is None
 
 
