@@ -4,7 +4,7 @@ option."""
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType, SimpleNamespace
 from typing import Literal
 
@@ -143,6 +143,32 @@ def test_an_engine_that_fails_under_other_options_is_still_queried(several):
     tried = [(schedule.balance, schedule.width) for schedule in Refuses.opened]
     assert tried == [("edge", None), ("warp", 1), ("warp", 2)]
     assert Refuses.closed == Refuses.opened
+
+
+@dataclass(frozen=True)
+class Ordered(Several):
+    order: str | None = option(None, "an order", values=("steps", "whole"), instead=("steps",))
+
+
+class BySteps(Refuses):
+    """Solves whole problems, unless the order is by steps."""
+
+    def supports(self, program, graph, features, device):
+        return Yes(0, stepwise=self.schedule.order == "steps")
+
+
+def test_the_value_that_an_option_has_instead_comes_first_and_a_plan_by_supersteps_is_found(several, monkeypatch):
+    sys.modules["engine_of_several_options"].Engine = BySteps
+    ordered = replace(several, schedule=Ordered)
+    cell, problem = cell_of_several(), posed(PageRank())
+    cell.schedule["order"], cell.warm, cell.engine = None, object(), "several"
+    assert resolve(ordered, cell, problem, "not warm").resolved == {"order": "steps"}
+    assert [schedule.order for schedule in Refuses.opened] == ["steps"]
+    cell.warm = None
+    assert resolve(ordered, cell, problem, "not counted", stepwise=True).resolved == {"order": "steps"}
+    assert resolve(ordered, cell, problem, "any other").resolved == {"order": "steps"}
+    cell.given = ("order",)
+    assert resolve(ordered, cell, problem, "not counted", stepwise=True) is None
 
 
 def test_options_are_tried_one_by_one_and_then_together(several):
