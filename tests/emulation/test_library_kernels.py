@@ -117,3 +117,27 @@ def test_extrema_and_products_of_all_rows(rows):
     assert np.array_equal(rows.over_rows(x, "min"), x.min(0))
     near_one = np.exp(x / len(x)).astype(np.float32)
     np.testing.assert_allclose(rows.over_rows(near_one, "prod"), near_one.astype(np.float64).prod(0), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("count", "k", "passes"), [(1 << 20, 3, 2), (1 << 12, 1, 1), (1 << 10, 1, 0), (400, 3, 1)])
+def test_a_sum_over_many_rows_is_taken_by_a_whole_device_and_then_by_few_threads(monkeypatch, count, k, passes):
+    from engines.libraries import cupy_rows
+
+    launches = []
+
+    def launched(grid, block, arguments):
+        launches.append((int(arguments[2]), int(arguments[3])))
+        assert 0 <= grid[0] * block[0] - launches[-1][1] < block[0] <= 1024
+        assert launches[-1][1] % k == 0, "a thread stays in its column"
+
+    arrays = SimpleNamespace(ascontiguousarray=np.ascontiguousarray, empty=np.zeros, sum=np.sum, prod=0, amin=0, amax=0)
+    monkeypatch.setattr(cupy_rows, "cupy", arrays)
+    monkeypatch.setattr(cupy_rows, "_kernel", lambda *_, **__: launched)
+    assert cupy_rows.over_rows(np.zeros((count, k), np.float32), "sum").shape == (k,)
+    whole, few = (1 << 18, 1 << 18), (900, 1100)
+    wanted = {0: [], 1: [few], 2: [whole, few]}[passes]
+    assert len(launches) == passes
+    for (size, threads), (least, most) in zip(launches, wanted, strict=True):
+        assert least - k < threads <= most
+        assert size > threads
+    assert not launches or launches[0][0] == count * k

@@ -147,6 +147,7 @@ def test_surprise_gives_the_values_of_float64_in_the_order_that_it_tells(surpris
     found = {name: surprise.values(name) for name in traced.outputs}
     comparison = compare(traced, found, exact)
     assert comparison.ok, comparison.detail
+    assert {array.dtype for array in found.values()} == {np.dtype(np.float32)}
     surprise.reset(inputs)
     assert surprise.run(3).edges == 3 * graph.num_edges
     assert all(np.array_equal(surprise.values(name), found[name]) for name in found)
