@@ -13,8 +13,9 @@ import pytest
 from harness.contract import Device
 from harness.device import compilation, cpu_rates, figures
 from harness.device.cpu_cache import USUAL, own_cache_bytes
-from harness.device.host_memory import on_host
+from harness.device.host_memory import on_host, pinned_type
 from harness.device.managed_memory import ManagedMemory
+from harness.emulation.arrays import DeviceArray, allocated
 
 
 class Memory:
@@ -115,6 +116,19 @@ def test_figures_are_kept_in_a_folder_that_is_made_for_them(tmp_path, monkeypatc
 def test_an_empty_array_of_pinned_memory_has_no_address(shape):
     found = on_host(np.empty(shape, np.int16))
     assert (found.shape, found.dtype) == (shape, np.int16)
+
+
+def test_pinned_memory_is_read_and_written_by_copies():
+    pinned = allocated(np.arange(5, dtype=np.float32)).view(pinned_type(DeviceArray))
+    found = pinned.get()
+    found[:] = -1.0
+    assert pinned.tolist() == [0, 1, 2, 3, 4]
+    given = np.array([7.0, 8.0], np.float32)
+    pinned[1:3].set(given)
+    given[:] = 0.0
+    assert pinned.get().tolist() == [0, 7, 8, 3, 4]
+    assert pinned[3:].get().tolist() == [3, 4]
+    assert not np.shares_memory(pinned.get(), np.asarray(pinned))
 
 
 @pytest.mark.parametrize(("nbytes", "allocated"), [(0, 1), (1, 1), (100, 100), (101, None)])

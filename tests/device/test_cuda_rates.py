@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from harness.device import cuda_rates
@@ -23,8 +25,23 @@ def calls(monkeypatch):
     """Return the calls of kernels: name, grid and block, and their arguments."""
     made = []
 
+    arrays = []
+
+    def zeros(count, kind):
+        arrays.append(SimpleNamespace(nbytes=count * np.dtype(kind).itemsize))
+        return arrays[-1]
+
     def function(name):
-        return lambda grid, block, arguments: made.append((name, *grid, *block, *map(int, arguments[-2:])))
+        def call(grid, block, arguments):
+            given = [one for one in arguments if one in arrays]
+            assert all(one is not other for one, other in itertools.combinations(given, 2))
+            made.append((name, *grid, *block, *map(int, arguments[len(given) :])))
+            if name in ("read", "copy"):
+                assert len(given) == 2
+                assert 16 * made[-1][-2] <= min(one.nbytes for one in given), "within the arrays"
+                assert max(one.nbytes for one in given) == min(MEMORY // 8, cuda_rates.MEMORY) // 2
+
+        return call
 
     stream = SimpleNamespace(
         begin_capture=lambda: None, end_capture=lambda: SimpleNamespace(launch=lambda: made.append(("graph",)))
@@ -35,7 +52,7 @@ def calls(monkeypatch):
         function=SimpleNamespace(Module=lambda: module), Stream=lambda non_blocking: nullcontext(stream),
         using_allocator=lambda allocator: nullcontext(), Event=lambda: event, get_elapsed_time=lambda *_: MS,
     )  # fmt: skip
-    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda, zeros=lambda size, dtype: 0))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda, zeros=zeros))
     monkeypatch.setattr(cuda_rates, "compiled", lambda *_: SimpleNamespace(code=b""))
     monkeypatch.setattr(cuda_rates, "architecture", lambda index: "sm_90")
     opened = SimpleNamespace(attributes=ATTRIBUTES, mem_info=(MEMORY, MEMORY))
@@ -49,6 +66,8 @@ def test_rates_are_the_work_of_the_calls_over_their_time(calls):
     moved = {}
     for name, *_, count, repeats in (call for call in calls if call[0] in ("read", "copy")):
         moved[count] = max(moved.get(count, 0), 16 * count * repeats * (2 if name == "copy" else 1))
+    assert {call[1:3] for call in calls if call[0] not in ("nothing", "graph")} == {(800, 256)}
+    assert max(moved) == min(MEMORY // 8, cuda_rates.MEMORY) // 2 // 16, "memory: the whole arrays"
     remote, near = (moved[count] / seconds for count in sorted(moved, reverse=True))
     assert found["levels"] == [(0, pytest.approx(max(near, remote))), (CACHE, pytest.approx(remote))]
     (adds,) = {count * repeats for name, *_, count, repeats in (c for c in calls if c[0] == "add")}

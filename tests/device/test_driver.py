@@ -168,3 +168,20 @@ def test_the_host_is_named_as_a_driver_names_it(install, tmp_path, version, host
     assert buffer.value.decode() == (
         f"wait prefetch 7f1234567000 {size} {host} {flags}stream (nil) wait advise 7f1234567000 {size} 3 {host} "
     )
+
+
+@pytest.mark.parametrize(
+    ("init", "count", "index", "reason"),
+    [
+        (0, 2, 0, ""), (0, 2, 1, ""), (0, 2, 2, "the NVIDIA driver shows 2; set device.index to one of 0..1"),
+        (0, 0, 0, "the NVIDIA driver shows none; see nvidia-smi"), (100, 2, 0, "the NVIDIA driver shows none"),
+        (35, 2, 0, "too old for its own library"), (803, 2, 0, "too old for its own library"),
+        (36, 2, 0, "the NVIDIA driver says an illegal memory access"), (1, 2, 0, "says an illegal memory access"),
+        (101, 0, 0, "says an illegal memory access"),
+    ],
+)  # fmt: skip
+def test_the_reason_why_a_device_is_unavailable(monkeypatch, init, count, index, reason):
+    monkeypatch.setattr(driver, "_library", lambda: FakeDriver(init=init, count=count))
+    found = driver.cuda_unavailable(index)
+    assert bool(found) == bool(reason)
+    assert reason in found

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engines.libraries import scipy_engine
 from engines.libraries.products import as_product
@@ -14,6 +18,7 @@ from engines.libraries.schedules import ScipySchedule
 from engines.libraries.scipy_engine import ScipyEngine
 from harness.algorithms.manifold_ranking import ManifoldRanking
 from harness.algorithms.pagerank import PageRank
+from harness.api import Arrays
 from harness.campaign.problem import inputs_of
 from harness.contract import Device, Phases
 from harness.graph import Graph
@@ -199,13 +204,13 @@ def test_entries_of_blocks_that_int32_cannot_count_are_int64(monkeypatch, edges,
     assert order.dtype == np.int64
 
 
-@pytest.mark.parametrize("given", [{"alpha": 0.3}, {"alpha": 0.9, "tolerance": 0.5}, {}], ids=str)
-def test_parameters_of_the_inputs_take_the_place_of_those_of_the_program(posed, given):
+@pytest.mark.parametrize("changed", [{"alpha": 0.3}, {"alpha": 0.9, "tolerance": 0.5}, {}], ids=str)
+def test_parameters_of_the_inputs_take_the_place_of_those_of_the_program(posed, changed):
     program, graph, inputs = posed
-    assert program.parameters["alpha"] not in given.values()
+    assert program.parameters["alpha"] not in changed.values()
     engine, reference = ScipyEngine(ScipySchedule()), ReferenceRun(program, graph, 2)
     engine.prepare(program, graph, 2, CPU, Phases())
-    for parameters in (given, {}):  # those of the run before are forgotten
+    for parameters in (changed, {}):  # those of the run before are forgotten
         for one in (engine, reference):
             one.reset(Inputs(inputs.properties, parameters))
         found, expected = engine.run(30), reference.run(30)
@@ -221,9 +226,9 @@ def test_every_property_begins_as_the_language_says(name):
     engine.prepare(program, graph, 3, CPU, Phases())
     wanted = initial_values(program, graph, 3, inputs, {}, np.float32)
     state = {one: value[::-1].copy() for one, value in wanted.items() if program.properties[one].role == "state"}
-    for given in ({}, state, {}):
-        engine.reset(inputs, given)
-        for one, values in (initial_values(program, graph, 3, inputs, given, np.float32)).items():
+    for warm in ({}, state, {}):
+        engine.reset(inputs, warm)
+        for one, values in initial_values(program, graph, 3, inputs, warm, np.float32).items():
             np.testing.assert_array_equal(engine.values(one), values, strict=True)
         engine.run(2)
     index = np.array([2, 0, 1, 2])
@@ -287,3 +292,39 @@ def test_the_explanation_names_the_implementation_of_every_stage():
         if product is not None:
             way = f"CSR of {product.coefficient!r} times dense {product.dense!r}"
         assert line == f"  {stage.name}: scipy.sparse {way}"
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(1, 5), st.sampled_from([None, 1, 2, 3, 8, 9]),
+    st.integers(1, 3), st.sampled_from([np.int32, np.int64]),
+)  # fmt: skip
+@settings(max_examples=40)
+def test_a_matrix_with_rows_cut_into_runs_is_the_same_product(degrees, width, run, n, index):
+    random, shapes = np.random.default_rng(sum(degrees)), []
+    offsets = np.concatenate([[0], np.cumsum(degrees)]).astype(index)
+    columns = random.integers(0, width, offsets[-1]).astype(index)
+    coefficient = random.normal(size=len(columns)).astype(np.float32)
+    dense = random.normal(size=(width, n)).astype(np.float32)
+
+    def csr(values, columns, offsets, shape):
+        assert columns.dtype == offsets.dtype == index
+        assert (len(values), len(offsets)) == (len(columns), shape[0] + 1)
+        assert len(values) <= shape[0] * shape[1], "libraries refuse more entries than places"
+        shapes.append((shape, int(np.diff(offsets).max(initial=0)), len(values)))
+        made = scipy.sparse.csr_array((values, columns, offsets), shape=shape)
+        made.columns = columns
+        return made
+
+    pattern = scipy_engine.Pattern.of(columns, offsets, width, Arrays(), csr, run)
+    cut = bool(run) and max(degrees) > run
+    assert len(pattern.structures()) == (3 if cut else 1)
+    found = pattern.matrix(coefficient) @ dense
+    wanted = np.zeros((len(degrees), n))
+    for row, (first, last) in enumerate(itertools.pairwise(offsets.tolist())):
+        for place in range(first, last):
+            wanted[row] += coefficient[place].astype(np.float64) * dense[columns[place]]
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    if cut:
+        assert max(most for _, most, _ in shapes[1:]) <= run, "no sum of a product is longer"
+    (rows, _), _, entries = shapes[-1]  # the matrix of all rows is made last
+    assert rows == max(len(degrees), -(-entries // width))

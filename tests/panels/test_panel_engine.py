@@ -7,11 +7,12 @@ import pytest
 
 from harness.contract import Device, Engine, No, Operations, Phases, RunStatistics, Superstep, Yes
 from harness.edge_places import AUTO, EdgeOptions
-from harness.language import Inputs, InvalidInput
+from harness.language import Inputs, InvalidInput, K
 from harness.language.initial_state import Start
 from harness.panels.engine import PanelEngine
+from harness.panels.panel import Problem
 from tests.engines.problems import problem, program
-from tests.engines.programs import graph_for, inputs_for, program_named
+from tests.engines.programs import graph_for, inputs_for, program_named, traced
 
 CPU, GPU = Device(threads=1), Device("cuda")
 
@@ -179,3 +180,27 @@ def test_every_input_is_checked_at_a_reset(algorithm):
         for wrong in (array[:-1], np.where(np.arange(array.shape[-1]) == array.shape[-1] - 1, np.nan, array)):
             with pytest.raises(InvalidInput, match=name):
                 engine.reset(Inputs({**inputs.properties, name: wrong.astype(array.dtype)}, inputs.parameters))
+
+
+def several(p, self):
+    """Declare states and inputs of every kind."""
+    p.vertex("given", K)
+    p.vertex("number")
+    p.edge("weight")
+    p.vertex("x", K, start="given")
+    p.vertex("y", start="number")
+    p.vertex("flag", dtype=bool, start=False)
+    p.over_edges(into="arrived", reduce="sum")(lambda src, edge: edge.weight * src.x)
+    p.over_vertices(lambda v: {"x": 0.5 * v.arrived, "y": v.y + 1.0, "flag": v.y > 2.0})
+    p.repeat(3)
+    for name in ("x", "y"):
+        p.output(name, bound=1e-5)
+
+
+@pytest.mark.parametrize(("features", "width"), [(5, 2), (8, 4), (7, 1)])
+def test_the_host_keeps_states_and_a_panel_of_them_and_of_the_rows_of_inputs(features, width):
+    posed, graph = traced(several, "several"), graph_for("shortest_paths")
+    whole, panel = (4 * k + 4 + 1 for k in (features, width))
+    found = Problem(posed, graph, features, width)
+    assert {prop.name for prop in found.kept} == {"x", "y", "flag"}
+    assert found.host_bytes == graph.num_vertices * (whole + panel + 4 * width)
