@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.plain_text import REPLACEMENT, describe_error, message_of, one_line, printable
+from harness.plain_text import REPLACEMENT, describe_error, message_of, one_line, print_traceback, printable
 
 
 @given(st.text(st.characters(), max_size=30))
@@ -44,3 +44,15 @@ def test_the_message_of_an_error_whose_str_fails():
     assert describe_error(Mute()) == "Mute: (no message: its __str__ raised SystemExit)"
     assert message_of(Numeric()) == "(no message: its __str__ raised TypeError)"
     assert describe_error(ValueError("no")) == "ValueError: no"
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_traceback_is_printed_even_if_the_error_cannot_be(monkeypatch, capsys, fails):
+    def refused(error):
+        raise SystemExit("no text")
+
+    if fails:
+        monkeypatch.setattr("traceback.print_exception", refused)
+    print_traceback(ValueError("odd"))
+    printed = capsys.readouterr().err
+    assert printed == ("no traceback of ValueError: SystemExit: no text\n" if fails else "ValueError: odd\n")

@@ -25,7 +25,10 @@ from harness.per_device import PerDevice
         ({"edges": "streamed", "window_mb": 0.5, "codes": "plain"}, Placement(Place.STREAMED, 500_000), True),
         ({"edges": "streamed", "codes": "packed"}, Placement(Place.STREAMED, 32_000_000, packed=True), True),
         ({"edges": "managed"}, Placement(Place.MANAGED, advice="read_mostly"), False),
-        ({"edges": "managed", "advice": "none"}, Placement(Place.MANAGED, advice="none"), False),
+        *(
+            ({"edges": "managed", "advice": advice}, Placement(Place.MANAGED, advice=advice), False)
+            for advice in ("read_mostly", "accessed_by", "prefetch", "none")
+        ),
     ],
 )
 def test_the_place_that_a_schedule_selects(options, placement, in_parts):

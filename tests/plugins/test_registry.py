@@ -4,15 +4,17 @@ import os
 import signal
 import sys
 import threading
-from importlib.metadata import EntryPoint
+import tomllib
+from importlib.metadata import EntryPoint, PackageNotFoundError
 from types import ModuleType
 
 import pytest
 
-from harness import hookspecs
+from harness import hookspecs, plugins
 from harness.contract import AlgorithmSpec, EngineSpec, GraphSpec
 from harness.hookspecs import hookimpl
-from harness.plugins import PluginWarning, UnknownName, load_plugins
+from harness.plugins import PluginWarning, Registry, UnknownName, load_plugins
+from tests.conftest import ROOT
 
 
 class Nothing:
@@ -237,3 +239,22 @@ def test_every_hook_is_documented_and_called(plugin, hook):
 
 def test_there_are_hooks():
     assert len(_hooks()) == 4
+
+
+def test_without_any_plugin_nothing_is_installed():
+    for kind in ("engine", "algorithm", "graph"):
+        with pytest.raises(UnknownName) as met:
+            getattr(Registry(), kind)("fast")
+        assert str(met.value) == f"there is no {kind} called 'fast' (installed: none)"
+
+
+def test_a_checkout_that_is_not_installed_has_its_own_plugins(monkeypatch):
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [])
+    monkeypatch.setattr(plugins, "distribution", missing)
+    found = {entry.name: (entry.value, entry.group) for entry in plugins._installed()}
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["onyx_harness"]
+    assert found == {name: (value, "onyx_harness") for name, value in declared.items()}
+    assert len(found) > 3
