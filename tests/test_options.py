@@ -22,12 +22,12 @@ class Typed:
     required: int
     plain: float = option(0.5, "a share", within="[0, 1)")
     text: str = option("a", "a text", values=("a", "b"))
-    way: Way = option("up", "a way", partial=("down",))
-    maybe: Way | None = option(None, "a way, or none")
+    way: Way = option("up", "a way", partial=("down",))  # noqa: RUF009
+    maybe: Way | None = option(None, "a way, or none")  # noqa: RUF009
     old: Optional[Literal[1, 2]] = option(None, "a number")  # noqa: UP045
     mixed: Union[Literal["auto"], int, None] = option(None, "a number, or auto")  # noqa: UP007
     both: Literal["auto", 3] | bool = option("auto", "two literals")
-    anything: Any = option(None, "anything")
+    anything: Any = option(None, "anything")  # noqa: RUF009
     many: tuple[int, ...] = dataclasses.field(default=(1, 2))
     made: list[int] = dataclasses.field(default_factory=lambda: [3])
 

@@ -91,6 +91,7 @@ def test_words_are_completed_by_what_hydra_composes_whatever_was_composed_before
     for line, found in (
         ("algorithm=ss", ["algorithm=sssp"]),
         ("engine=no_such_engine measure.bud", []),  # the words before do not compose
+        ("features=[3 measure.bud", []),  # cannot be read
         ("measure.bud", ["measure.budget_s="]),
     ):
         assert complete(line, NO_NAMES) == found

@@ -207,6 +207,14 @@ def test_the_end_of_a_process_beside_a_cell_is_reported(run_module, modules, end
     assert beside(run_module, modules, f"import os, sys; {ends}")[0] == status
 
 
+@pytest.mark.parametrize("name", ["SIGPIPE", "SIGINT", "SIGXFSZ", "SIGTERM", "SIGABRT", "SIGKILL"])
+def test_a_cell_ends_by_the_signal_that_killed_it(run_module, name):
+    """Python itself ignores some of them, and handles one."""
+    resets = f"signal.signal(signal.{name}, signal.SIG_DFL)\n" if name != "SIGKILL" else ""
+    ending, _ = run_module(f"import os, signal\n{resets}os.kill(os.getpid(), signal.{name})")
+    assert (ending.signal_name, ending.limit) == (name, None)
+
+
 def test_a_process_beside_a_cell_ends_with_the_cell(run_module, modules):
     (modules / "beside_endless.py").write_text(
         "import os, threading; print(os.getpid(), flush=True); threading.Event().wait()"

@@ -9,7 +9,7 @@ import pytest
 
 from harness.campaign.child_report import ChildReport, StoreError
 from harness.records import Mark
-from tests.campaign.one_cell import report_of  # noqa: F811, F401  a fixture
+from tests.campaign.one_cell import report_of  # noqa: F401  a fixture
 from tests.campaign.test_guarded_engine import Right
 
 STEPS = ["plugins", "open graph", "trace", "inputs"]

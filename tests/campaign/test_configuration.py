@@ -31,8 +31,8 @@ class Walk:
     start: str = option("drawn", "where it starts")
     weights: tuple[float, ...] = option((1.0, 2.0), "weights")
     once: bool = option(True, "run once")
-    limit: Any = option(None, "a limit")
-    made: Any = option(dataclasses.field, "what no configuration can hold")
+    limit: Any = option(None, "a limit")  # noqa: RUF009
+    made: Any = option(dataclasses.field, "what no configuration can hold")  # noqa: RUF009
 
 
 @pytest.fixture
@@ -55,7 +55,8 @@ def test_a_configuration_is_shown_with_every_option_of_its_choices(registry):
     assert shown == {
         "features": 4, "engine": {"name": "fast", "way": None, "width": 2, "fold": None},
         "algorithm": {
-            "name": "walk", "alpha": 0.25, "start": "drawn", "weights": [1.0, 2.0], "once": True, "limit": None, "new": 1,
+            "name": "walk", "alpha": 0.25, "start": "drawn", "weights": [1.0, 2.0], "once": True, "limit": None,
+            "new": 1,
         },
         "graph": {"name": "ring", "vertices": 3, "kind": "double", "path": ""}, "device": {"kind": "cpu"},
     }  # fmt: skip
@@ -103,7 +104,7 @@ def test_the_help_lists_every_group_with_its_names(registry):
 
 def test_the_first_folder_that_has_a_file_provides_it(tmp_path):
     texts = {
-        "first/graph/b.yaml": "# @package _global_\n# The first.\n#\n# More: text.\nname: ring\nvertices: 1\n# not this\n",
+        "first/graph/b.yaml": "# @package _global_\n# The first.\n#\n# More: text.\nname: ring\nvertices: 1\n# no\n",
         "second/graph/b.yaml": "# The second.\nname: ring\nvertices: 2\n",
         "second/graph/a.yaml": "graph:\n  name: grid\n",
         "second/graph/c.yaml": "",

@@ -84,7 +84,8 @@ def test_a_gpu_needs_cupy_for_the_cuda_version_of_its_driver(monkeypatch):
 @pytest.mark.parametrize(
     ("builds", "driver", "met"),
     [
-        (["cupy-cuda12x"], 12_080, None), (["cupy-cuda12x"], 13_000, None), (["cupy-cuda13x"], 13_000, None), ([], 12_080, None),
+        (["cupy-cuda12x"], 12_080, None), (["cupy-cuda12x"], 13_000, None), (["cupy-cuda13x"], 13_000, None),
+        ([], 12_080, None),
         (["cupy-cuda13x"], 12_080, "the driver supports CUDA up to 12.8"),
         (["cupy-cuda12x", "cupy-cuda13x"], 13_010, "several builds"),
         (["cupy-cuda12x", "cupy-cuda13x"], None, "several builds"), (["cupy-cuda13x"], None, None),

@@ -237,7 +237,8 @@ def test_values_on_the_device_are_none_or_device_arrays():
     ("dtype", "shape", "met"),
     [
         ("float32", (3,), ""), ("torch.float32", (3,), ""), ("float64", (3,), "dtype float64 and shape (3,)"),
-        ("torch.float64", (3,), "dtype float64 and shape (3,)"), ("torch.float32", (4,), "dtype float32 and shape (4,)"),
+        ("torch.float64", (3,), "dtype float64 and shape (3,)"),
+        ("torch.float32", (4,), "dtype float32 and shape (4,)"),
     ],
 )  # fmt: skip
 def test_values_on_the_device_may_be_of_any_library(dtype, shape, met):

@@ -31,7 +31,7 @@ def inputs_of(at, on, edges=E, along=None):
     along = np.arange(edges, dtype=np.float32) if along is None else np.asarray(along, np.float32)
     arrays = {
         "at": np.asarray(at, np.float32), "on": np.asarray(on, np.bool_), "along": along,
-        "ids": np.arange(2 * edges, dtype=np.float32).reshape(edges, 2), "scale": np.float32(3) * np.ones((), np.float32),
+        "ids": np.arange(2 * edges, dtype=np.float32).reshape(edges, 2), "scale": np.array(3, np.float32),
     }  # fmt: skip
     return Inputs(arrays, {"alpha": 0.5, "beta": 8.0})
 

@@ -10,6 +10,7 @@ import pytest
 
 from harness.contract import Device, No, RunStatistics, ScheduleError, Superstep, Transfers
 from harness.edge_places import AUTO, EdgeOptions, Place, Placement
+from harness.options import options_in
 from harness.panels.panel import Panel, largest_panel, panels_of, together
 from harness.per_device import PerDevice
 
@@ -36,6 +37,15 @@ def test_the_place_that_a_schedule_selects(options, placement, in_parts):
     assert Placement.of(schedule) == placement
     assert schedule.in_parts is in_parts
     assert Placement.of(object()) == Placement()
+
+
+def test_places_and_advice_are_the_known_ones_only():
+    values = {item.name: item.values for item in options_in(EdgeOptions)}
+    assert values == {
+        "edges": ("resident", "mapped", "streamed", "managed"), "window_mb": (),
+        "advice": ("read_mostly", "accessed_by", "prefetch", "none"), "cache_mb": (), "codes": ("plain", "packed"),
+        "panel": (),
+    }  # fmt: skip
 
 
 STREAMED = "whose windows are unpacked before kernels read them; edges={} are read where they are; omit codes"
