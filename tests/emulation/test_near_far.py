@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,12 +17,13 @@ from engines.pushbaseline.gunrock.engine import GunrockEngine
 from engines.pushbaseline.schedules import GunrockSchedule
 from harness.contract import No, Phases, Yes
 from harness.device.compilation import Compiled
+from harness.emulation import arrays
 from harness.emulation.arrays import DeviceArray
 from harness.emulation.compiler import library
 from harness.language import Inputs, K, maximum, minimum
 from harness.lowering.cuda import near_far
 from tests.emulation.device import ATTRIBUTES, emulate
-from tests.engines.near_far import GRAPHS, PROGRAMS, by_supersteps, check, scattered, starts
+from tests.engines.near_far import GRAPHS, PROGRAMS, by_supersteps, check, runs_again, scattered, starts
 from tests.engines.programs import traced
 
 STEPS = GunrockEngine(GunrockSchedule(order="near_far", delta=3.0))
@@ -217,3 +220,24 @@ def test_inputs_of_edges_are_those_of_the_last_reset(launching, emulated_near_fa
         np.testing.assert_array_equal(answers[-1], by_supersteps(program, graph, 2, inputs))
     assert len({answer.tobytes() for answer in answers}) == 5, "each array counts"
     engine.close()
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [OnyxEngine(OnyxSchedule(order="near_far")), GunrockEngine(GunrockSchedule(order="near_far"))],
+    ids=["one launch", "single steps"],
+)
+def test_each_run_has_its_own_inputs_and_the_record_the_first(engine, emulated_near_far, monkeypatch):
+    """A closed engine has released what it has allocated on the device."""
+    made, allocate = [], arrays.allocated
+
+    def allocated(*given):
+        array = allocate(*given)
+        made.append(weakref.ref(array))
+        return array
+
+    monkeypatch.setattr(arrays, "allocated", allocated)
+    runs_again(engine, emulated_near_far)
+    gc.collect()
+    assert len(made) > 20
+    assert not [one() for one in made if one() is not None]

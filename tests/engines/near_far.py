@@ -164,3 +164,46 @@ def check(engine, name, graph, features, device, seed=0):
     if name == "lengths":
         np.testing.assert_allclose(values, by_dijkstra(graph, own), rtol=1e-5)
     return dict(options["solved"])
+
+
+# Two parameters, an input of edges, and a message that tells them apart.
+TOLLS = paths(lambda x, w, it: maximum(x + w, x + it.tolerance) + it.rate, title="tolls")
+
+
+def by_relaxing(graph, own, weight, rate, tolerance):
+    """Return the values of :data:`TOLLS`, in float32, by relaxing all edges until nothing changes."""
+    sources, found = graph.csr.row_of_edge, own.copy()
+    while True:
+        x, before = found[sources], found.copy()
+        sent = np.maximum(x + weight[:, None], x + np.float32(tolerance)) + np.float32(rate)
+        np.minimum.at(found, graph.csr.neighbours, sent)
+        if np.array_equal(before, found):
+            return found
+
+
+def runs_again(engine, device):
+    """Compare runs that differ in one input each, and those of the next problem, with relaxations of all edges."""
+    for number, features in enumerate((3, 2)):
+        graph, solved = scattered(number, vertices=80 + number, edges=300), None
+        rng = np.random.default_rng(number)
+
+        def drawn(most, rng=rng, edges=graph.num_edges):
+            return rng.uniform(0, most, edges).astype(np.float32)
+
+        given = {"own": starts(graph, features, "min", number), "weight": drawn(5), "rate": 0.5, "tolerance": 1.0}
+        engine.prepare(TOLLS, graph, features, device, Phases())
+        assert "solved" not in engine.resolved_options()
+        other = starts(graph, features, "min", number + 7)
+        for changed in ({}, {"weight": drawn(9)}, {"own": other}, {"rate": 2.5}, {"tolerance": 4.0}):
+            given |= changed
+            properties = {name: given[name] for name in ("own", "weight")}
+            engine.reset(Inputs(properties, {name: given[name] for name in ("rate", "tolerance")}))
+            wanted = by_relaxing(graph, **given)
+            for _ in range(2):
+                assert engine.run(1).settled
+                assert np.array_equal(engine.values("x"), wanted), list(changed)
+            found = dict(engine.resolved_options()["solved"])
+            solved = solved or found
+            assert found == solved, "of the first run"
+            assert min(found.values()) > 0
+        engine.close()
