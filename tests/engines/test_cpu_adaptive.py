@@ -11,11 +11,14 @@ from engines.onyx.cpu_adaptive import AdaptiveScatter
 from engines.onyx.cpu_push import ChangeScatter
 from engines.onyx.schedule import OnyxSchedule
 from harness.contract import Device, No, Yes
+from harness.graph import Graph
+from harness.graph.generators import grid
+from harness.language import Inputs, absolute, where
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.emulation.test_adaptive import network
-from tests.engines.problems import new_engine, prepared, program
-from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named
+from tests.engines.problems import ALGORITHMS, new_engine, prepared, program
+from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named, traced
 from tests.engines.test_change_driven import GRAPHS, ROUNDING, distances
 
 SHARES = (0.0, 0.05, 0.3, 0.8, 1.0)
@@ -189,3 +192,62 @@ def test_a_superstep_of_several_groups_tells_the_choice_with_the_most_edges(monk
         one.changes()
         told.append((run.choice.edges, run.choice.reason))
     assert told == [(5, "of 0"), (9, "of 1"), (9, "of 1"), (9, "of 1")]
+
+
+@pytest.mark.parametrize(("share", "pulls"), [(1 / 8, True), (2 / 8, False), (0.99 / 8, True), (1.99 / 8, True)])
+def test_a_superstep_pulls_from_exactly_the_share_of_the_edges(share, pulls):
+    """One vertex of a ring is reached in each superstep, which has one of eight edges."""
+    at = np.arange(8)
+    ring, algorithm = Graph.from_edges(at, (at + 1) % 8, num_vertices=8, name="ring"), ALGORITHMS["bfs"]
+    engine = engine_of(program("bfs"), ring, 1, share)
+    engine.reset(algorithm.inputs(ring, 1))
+    steps = engine.run(7).supersteps[1:]
+    assert [(one.direction, one.edges, one.choice.reason, one.choice.edges) for one in steps] == 6 * [
+        ("pull", 8, "many", 1) if pulls else ("push", 1, "few", 1)
+    ]
+    engine.close()
+
+
+def two_ways(p, self):
+    """Count neighbours with ``x``, which decide about ``y``, and those with ``y``: two groups of reductions."""
+    p.vertex("first")
+    p.vertex("second")
+    p.vertex("x", start="first")
+    p.vertex("y", start="second")
+    p.over_edges(into="a", reduce="sum")(lambda src: src.x)
+    p.over_vertices(lambda v: {"y": where(absolute(v.a - 1.5) < 0.75, 1.0, 0.0)})
+    p.over_edges(into="b", reduce="sum")(lambda src: src.y)
+    p.over_vertices(lambda v: {"x": where(absolute(v.b - 1.5) < 0.75, 1.0, 0.0)})
+    p.until_settled(at_most=40)
+    p.output("x", bound=0.0)
+    p.output("y", bound=0.0)
+
+
+@pytest.mark.parametrize("share", [pytest.param(1.0, marks=pytest.mark.full), 0.15])
+def test_of_two_groups_the_one_that_sends_more_edges_is_told(share):
+    """The second group sends what the first one has changed in the same superstep."""
+    graph, made = grid(5, 6), traced(two_ways, "two ways")
+    rng = np.random.default_rng(25)
+    inputs = Inputs({name: rng.integers(0, 2, 30).astype(np.float32) for name in ("first", "second")})
+    engine, run = engine_of(made, graph, 1, share, rebuild=0), ReferenceRun(made, graph, 1)
+    for one in (engine, run):
+        one.reset(inputs)
+    moved, degrees, taken = {"x": np.ones(30, bool), "y": np.ones(30, bool)}, graph.out_degrees, set()
+    for superstep in range(12):
+        before = {name: run.values(name).copy() for name in moved}
+        run.run(1)
+        (step,) = engine.run(1).supersteps
+        sent = int(degrees[moved["x"]].sum())
+        moved = {name: run.values(name) != before[name] for name in moved}
+        sent = max(sent, int(degrees[moved["y"]].sum()))
+        if superstep > 0:
+            assert step.choice.edges == sent
+            assert step.choice.reason == ("many" if share < 1 and sent >= int(share * graph.num_edges) else "few")
+            taken.add((sent, step.choice.reason))
+        for name in moved:
+            np.testing.assert_array_equal(engine.values(name), run.values(name))
+        if not moved["x"].any() and not moved["y"].any():
+            break
+    assert {reason for _, reason in taken} == ({"many", "few"} if share < 1 else {"few"})
+    assert len(taken) > 8
+    engine.close()
