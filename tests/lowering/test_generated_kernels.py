@@ -23,7 +23,8 @@ from tests.lowering.test_cpu_plan import planned
 RUN, HUB = 2, 4  # terms of a run of a sum, and in-edges of a vertex that is not a hub
 SIZES = {"hubs.RUN": RUN, "reduction_loops.RUN": RUN, "kernels.RUN": RUN, "hubs.HUB": HUB}
 GENERATED = [row for row in operations.TAKEN if row[0] not in ("scipy", "torch")]
-CHANGING = {**changing.STRATEGIES, **changing.MORE_STRATEGIES}
+MAPPED = {f"{way}-mapped": ("onyx", {"direction": way, "edges": "mapped"}) for way in ("pull", "push")}
+CHANGING = {**changing.STRATEGIES, **changing.MORE_STRATEGIES, **MAPPED}
 STREAMED = ("pull-all", "pull", "push-all", "push", "gunrock", "tigr", "simdx")
 
 
@@ -48,7 +49,7 @@ def test_operations(schedule, name, runs, monkeypatch):
     operations.check(schedule, name, 3)
 
 
-@pytest.mark.short_run(rows=20)
+@pytest.mark.short_run(rows=20, always="mapped-both ends")
 @pytest.mark.parametrize("case", EDGE_PROGRAMS)
 @pytest.mark.parametrize("strategy", CHANGING)
 def test_programs_that_update_edges(strategy, case):
