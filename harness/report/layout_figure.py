@@ -169,7 +169,7 @@ def _memory(layout: Layout, pairs: Sequence[Pair]) -> Figure:
     width = max(_PANEL[0], _BAR * bars)
     figure, places = _panels(layout, len(panels), (width, _PANEL[1]))
     for axes, ((algorithm, k), own) in zip(places, panels.items(), strict=True):
-        draw_memory(axes, own, layout.first or "")
+        draw_memory(axes, own, layout.first or "", [name for name in layout.columns if name != layout.first])
         axes.set(title=textwrap.fill(f"{algorithm}, k = {k}", round(width * _LETTERS)))
     return _with_legend(figure, places, across=2)
 
@@ -262,12 +262,16 @@ def _panels(layout: Layout, count: int, panel: tuple[float, float] = _PANEL) -> 
 def _with_legend(
     figure: Figure, places: Sequence[Axes], *, across: int | None = None, notes: Sequence[str] = ()
 ) -> Figure:
+    """Add the legend of all panels in ``across`` columns; None: on one line."""
     if places:
-        handles, labels = places[0].get_legend_handles_labels()
-        columns = across or max(len(labels), 1)
-        figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * -(-len(labels) // columns))
+        entries: dict[str, Any] = {}
+        for axes in places:
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+                entries.setdefault(label, handle)
+        columns = across or max(len(entries), 1)
+        figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * -(-len(entries) // columns))
         figure.legend(
-            handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8,
+            list(entries.values()), list(entries), loc="outside lower center", ncols=columns, frameon=False, fontsize=8,
             title="; ".join(notes) or None, title_fontsize=7,
         )  # fmt: skip
     return figure

@@ -16,10 +16,11 @@ _TICK_LETTERS = 28  # of a graph's name on a line
 HATCH = {"model": "", "counters": "///"}
 
 
-def draw_memory(axes: Axes, pairs: Sequence[Pair], first: str) -> None:
+def draw_memory(axes: Axes, pairs: Sequence[Pair], first: str, columns: Sequence[str]) -> None:
     """Draw two bars per graph, column and source: load efficiency and atomic transactions, over the first column's.
 
-    Above the bars are the load efficiency of the first column and the atomic transactions of the bar's column.
+    ``columns``: those of the figure; each has its own colours. Above the bars are the load efficiency of the first one
+    and the atomic transactions of the bar's column.
     """
     graphs = list(dict.fromkeys(pair.row.graph for pair in pairs))
     kinds = list(dict.fromkeys((pair.column, pair.source) for pair in pairs))
@@ -31,7 +32,7 @@ def draw_memory(axes: Axes, pairs: Sequence[Pair], first: str) -> None:
             ("atomic transactions", [(p, p.atomics, count(p.own["atomics"]["transactions"])) for p in own]),
         )
         for place, (what, values) in enumerate(bars):
-            colour, _ = style(2 * (number // len(HATCH)) + place)
+            colour, _ = style(2 * columns.index(column) + place)
             offset = width * (2 * number + place - len(kinds) + 0.5)
             known = [(graphs.index(pair.row.graph) + offset, ratio, note) for pair, ratio, note in values if ratio]
             heights = [ratio for _, ratio, _ in known]

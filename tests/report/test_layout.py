@@ -84,18 +84,19 @@ def test_the_fastest_is_bold_where_it_is_the_fastest():
     assert [found for found in bold if found] == [["4x"]]
 
 
-def test_the_fastest_is_that_of_the_times_that_are_shown():
+@pytest.mark.parametrize(
+    ("times", "accurate", "best"), [((0.8, 0.2), (0.3, 0.3), "FA"), ((0.8, 0.81), (0.3, 0.1), None)]
+)
+def test_the_fastest_is_that_of_the_times_that_are_shown(times, accurate, best):
     """Times to equal accuracy would give another one."""
     rows = [
-        {
-            **cell("onyx", aware, "flood", "ring", median),
-            "accuracy": accurate_record("x", TIMED, 1, [other] * 7)["accuracy"],
-        }
-        for aware, median, other in ((False, 0.8, 0.1), (True, 0.2, 0.4))
+        {**cell("onyx", aware, "flood", "ring", time), "accuracy": accurate_record("x", TIMED, 1, [to] * 7)["accuracy"]}
+        for aware, time, to in zip((False, True), times, accurate, strict=True)
     ]
     table = layout_table(Layout.from_plain(TIMES), rows)
     bold = [any(span.style == "bold" for span in next(iter(column._cells)).spans) for column in table.columns]
-    assert bold == [False, False, False, True, False]
+    found = [column.header for column, strong in zip(table.columns, bold, strict=True) if strong]
+    assert found == ([best] if best else [])
 
 
 @pytest.mark.parametrize("outcome", ["wrong", "implausible", "out_of_memory"])
@@ -323,6 +324,31 @@ def test_bars_of_memory_transactions_stand_side_by_side():
     assert [text.get_text() for text in axes.texts] == ["20 %", "20 %", "1 M", "25 %", "1.1 M"]
     assert (axes.get_ylabel(), axes.get_title()) == ("over NFA", "FL, k = 4")
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["RU", "ring (y=2)"]
+
+
+def test_columns_keep_their_colours_in_all_panels_and_all_are_in_the_legend():
+    """The first algorithm has the model only, and the second also counters of one column."""
+    columns = {**COLUMNS, "Other": {"engine": "other"}}
+    layout = Layout.from_plain({**MEMORY, "columns": columns})
+    model, counters = counted(0.5, 1e6), counted(0.25, 2e6, "counters")
+    rows = []
+    for algorithm, own in (("drain", None), ("flood", counters)):
+        for engine, aware, source in (("onyx", False, own), ("onyx", True, own), ("other", None, None)):
+            made = cell(engine, aware, algorithm, "ring", 0.1)
+            rows.append({**made, "memory": {"model": model, "counters": source, "reason": ""}})
+    figure = _memory(layout, list(pairs_of(layout, rows)))
+    colours = {}
+    for axes in figure.axes:
+        for bars in axes.containers:
+            column = bars.get_label().rpartition(" (")[0]
+            colours.setdefault(column, set()).update(bar.get_facecolor() for bar in bars)
+    assert {column: len(found) for column, found in colours.items()} == dict.fromkeys(colours, 1)
+    assert len(colours) == len(set.union(*colours.values())) == 4, "two numbers of two columns"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "load efficiency, FA (model)", "atomic transactions, FA (model)",
+        "load efficiency, Other (model)", "atomic transactions, Other (model)",
+        "load efficiency, FA (counters)", "atomic transactions, FA (counters)",
+    ]  # fmt: skip
 
 
 def test_memory_transactions_are_drawn(tmp_path):
