@@ -18,6 +18,7 @@ from harness.report.figures import (
     features_figure,
     figures_of,
     phases_figure,
+    settings,
     speed_up_figure,
     style,
     supersteps_figure,
@@ -174,7 +175,10 @@ def test_a_layout_over_features_has_times_transactions_and_lost_cells():
     assert [bars.lines[0].get_marker() for bars in axes.containers] == [style(place)[1] for place in range(3)]
     assert [(text.get_text(), text.xy[0]) for text in axes.texts] == [("X", 8)]
     assert right.get_ylabel() == "atomic transactions (dashed)"
-    assert right.spines["right"].get_visible()
+    with settings():
+        _, right = _lines(layout, rows_of(layout, rows)).axes
+    assert right.spines["right"].get_visible(), "the axis of the transactions"
+    assert not right.spines["top"].get_visible()
     assert (axes.get_yscale(), right.get_yscale(), axes.get_xscale()) == ("log", "log", "log")
     [dashed] = right.lines
     assert (list(dashed.get_xdata()), list(dashed.get_ydata())) == ([1, 8], [100.0, 400.0])
