@@ -265,10 +265,13 @@ def test_batches_and_single_threads_repeat_bit_for_bit():
         assert np.array_equal(*answers)
 
 
-@pytest.mark.parametrize(("order", "passes"), [("el", 1), ("nl", 1), ("hybrid", 1), ("owner", 2)])
-def test_passes_are_those_of_the_last_superstep(order, passes):
-    """A single thread finds every lock free. *owner* has a pass over hubs and one over the other edges."""
-    engine = engine_for(order, trace(ALGORITHM), ratings(), 3, threads=1)
+@pytest.mark.parametrize(
+    ("order", "options", "passes"),
+    [("el", {}, 1), ("nl", {}, 1), ("hybrid", {}, 1), ("owner", {}, 2), ("owner", {"hub": 10**6}, 1)],
+)
+def test_passes_are_those_of_the_last_superstep(order, options, passes):
+    """A single thread finds every lock free. *owner* has a pass over hubs, if any, and one over the other edges."""
+    engine = engine_for(order, trace(ALGORITHM), ratings(), 3, threads=1, **options)
     for _ in range(2):
         engine.reset(ALGORITHM.inputs(ratings(), 3))
         engine.run(2)

@@ -1,14 +1,18 @@
 """The launches of steps in place on a GPU: their ranges and blocks, and the counts of passes, without a device."""
 
+import contextlib
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from engines.lonestar import cuda_executor
+from engines.lonestar.cuda_engine import LonestarCudaEngine
 from engines.lonestar.cuda_executor import MOST_PASSES, LonestarExecutor, kernels_of, launches_of
 from engines.lonestar.schedule import LonestarSchedule
 from harness.contract import EngineFailure
-from harness.facts import GraphFacts
+from harness.facts import DeviceFacts, GraphFacts
+from harness.plugins import load_plugins
 
 COLUMNS = ("nodes", "remaining", "edges", "owned_columns", "owned", "pending")
 THREADS, LANE_GROUPS, RESIDENT = 64, 4, 5  # of a block; of a warp; blocks
@@ -228,6 +232,10 @@ def test_batches_of_many_units_have_launches_of_their_own(monkeypatch):
         ({"order": "hybrid", "hand_over": True}, True, COLUMNS),
         ({"order": "owner", "hand_over": True}, True, COLUMNS[:-1]),
         ({"order": "owner", "hand_over": False}, True, ("nodes", "remaining", "edges")),
+        ({"order": "hybrid", "hand_over": False}, False, ("nodes", "remaining", "edges")),
+        ({"order": "hybrid", "hand_over": True}, False, COLUMNS[:-1]),
+        ({"order": "nl"}, True, ("all",)),
+        ({"order": "wavefront"}, True, ("all",)),
         ({"order": "agm_e"}, True, ("all",)),
         ({"order": "hogwild", "writes": "add"}, True, ("all", "listing")),
         ({"order": "hogwild", "writes": "store"}, True, ("all",)),
@@ -257,3 +265,115 @@ def test_blocks_that_wait_for_each_other_begin_with_a_barrier_of_no_arrivals():
         "arrivals 0", ((4,), (THREADS,), ("run", 3, 5), 48, True), ((9,), (THREADS,), ("run", 5, 6), 48, False),
     ]  # fmt: skip
     assert run._run.launches == 3
+
+
+@pytest.mark.parametrize(
+    ("units", "barrier", "launches"),
+    [
+        ([3, 2], "grid", [(0, 2, 1)]), ([3, 20, 1], "grid", [(0, 3, 3)]), ([1000], "grid", [(0, 1, RESIDENT)]),
+        ([0], "grid", [(0, 1, 1)]), ([], "grid", []), ([], None, []), ([], "launch", []),
+        ([1, 8, 9, 1000], "launch", [(0, 1, 1), (1, 2, 1), (2, 3, 2), (3, 4, 20)]),
+        ([32, 33, 40, 8], None, [(0, 1, 1), (1, 3, 5), (3, 4, 1)]), ([32, 1, 41], None, [(0, 2, 1), (2, 3, 6)]),
+    ],
+)  # fmt: skip
+def test_the_launches_of_batches_by_their_units(units, barrier, launches):
+    """8 units keep a block busy; 4 blocks or fewer are one, and more than the resident 5 a launch of their own."""
+    assert list(launches_of(np.array(units, np.int64), OF_BLOCK, RESIDENT, barrier)) == launches
+
+
+@pytest.mark.parametrize(
+    ("left", "launches", "handed", "passes"),
+    [
+        ([100, 90, 0], [(0, 1)], [(1, 90, 2)], 2),
+        ([100, 90, 5, 0], [(0, 1), (1, 2)], [(1, 90, 2)], 3),
+        ([100, 90, 80, 70, 0], [(0, 1), (1, 2)], [(1, 90, 2), (2, 70, 4)], 4),
+        ([100, 0], [(0, 1)], [], 1),
+    ],
+)
+def test_edges_that_are_handed_over_are_counted_again(left, launches, handed, passes, monkeypatch):
+    """A pass that leaves more than 60 edges is followed by one of owners, which is counted as a pass."""
+    monkeypatch.setattr(cuda_executor, "starving", lambda before, after: after > 60)
+    run, noted = Recorded("el", left, barrier="launch", hand_over=True), []
+
+    def hand_over(kernels, number, edges, ran):
+        noted.append((number, edges, ran))
+        run.arrays["sizes"].values[3] = ran
+
+    run._hand_over = hand_over
+    run.passes["step"] = 0
+    run._edge_passes("step", {"edges": "edges"})
+    assert [one[1:3] for one in run.launches] == launches
+    assert (noted, run.passes, run.arrays["sizes"].left) == (handed, {"step": passes}, [])
+
+
+class Listed:
+    """A list of the device of which the host reads and writes parts."""
+
+    def __init__(self, values):
+        self.values = np.array(values)
+
+    def __getitem__(self, part):
+        return SimpleNamespace(
+            get=lambda: self.values[part].copy(), set=lambda given: self.values.__setitem__(part, given)
+        )
+
+
+@pytest.mark.parametrize(
+    ("number", "single", "bounds", "launches"),
+    [
+        (1, 2, [0, 2, 3, 4], [("columns", 0, 2, 2), ("others", 2, 3, 1)]),
+        (2, 0, [0, 1, 2, 3, 4], [("others", 0, 4, 4)]),
+        (3, 1, [0, 4], [("columns", 0, 1, 1)]),
+        (1, 0, [*range(10)], [("others", 0, 9, RESIDENT)]),
+    ],
+)
+def test_owners_take_the_list_in_the_order_of_hubs(number, single, bounds, launches, monkeypatch):
+    edges, order = np.array([7, 3, 9, 1], np.uint32), np.array([2, 0, 3, 1])
+    given = []
+    monkeypatch.setattr(
+        cuda_executor, "by_hub", lambda *arguments: given.append(arguments[:3]) or (order, np.array(bounds), single)
+    )
+    run = Recorded("el", hand_over=True)
+    csc = SimpleNamespace(neighbours=np.arange(100, 110), row_of_edge=np.arange(200, 210))
+    run.store.graph = SimpleNamespace(csc=csc)
+    lists = {name: Listed(np.zeros(12, np.uint32)) for name in ("list_0", "list_1", "owned")}
+    lists[f"list_{number % 2}"].values[:4] = edges
+    run.arrays = {**lists, "sizes": Listed(np.full(4, 99, np.uint64))}
+    run._hand_over({"owned_columns": "columns", "owned": "others"}, number, 4, 6)
+    assert [one.tolist() for one in given[0]] == [[7, 3, 9, 1], [107, 103, 109, 101], [207, 203, 209, 201]]
+    assert lists["list_0"].values[:4].tolist() == [9, 7, 1, 3]
+    assert lists["owned"].values[: len(bounds)].tolist() == bounds
+    assert run.arrays["sizes"].values.tolist() == [4, 0, 0, 6]
+    assert run.launches == [(*one, False) for one in launches]
+
+
+@pytest.mark.parametrize(("taken", "known", "measured"), [("auto", False, True), ("auto", True, False),
+                                                          ("el", False, False), ("el", True, False)])  # fmt: skip
+def test_a_device_is_measured_once_and_only_to_choose_an_order(taken, known, measured, monkeypatch):
+    phases = []
+
+    class Alone:
+        @contextlib.contextmanager
+        def alone(self, name):
+            phases.append(name)
+            yield
+
+    class Probed(LonestarCudaEngine):
+        taken = LonestarSchedule(order="el")
+        figures = (("step", 1.0),) if known else ()
+
+        def _facts_of(self, device, *, measure=False):
+            if measure:
+                phases.append("measured")
+            return DeviceFacts("cuda", figures=self.figures)
+
+    monkeypatch.setattr(LonestarCudaEngine.__base__, "prepare", lambda self, *_: phases.append("prepared"))
+    engine = Probed(LonestarSchedule(order=taken))
+    engine.prepare(None, None, 1, None, Alone())
+    assert phases == [*(["probe", "measured"] if measured else []), "prepared"]
+    assert not engine.deterministic
+
+
+def test_the_engine_is_offered_for_both_kinds_of_devices():
+    spec = load_plugins().engines["lonestar"]
+    assert (spec.devices, spec.requires) == (("cpu", "cuda"), ("numba",))

@@ -1,18 +1,23 @@
 """Orders of edges: their batches on a small graph, the bounds of blocks, and the stamps of any order."""
 
+from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.lonestar.cpu_blocks import GridPass
+from engines.lonestar.cpu_engine import LonestarCpuEngine
 from engines.lonestar.cpu_locks import HubColumns
+from engines.lonestar.cuda_tables import edges_of_degrees
 from engines.lonestar.orders import BatchTable, GridTable, WaveTable, batches_of, block_numbers, equal_blocks, strata
+from engines.lonestar.problem_facts import ProblemFacts
 from engines.lonestar.schedule import LonestarSchedule
 from engines.lonestar.stamps import serial_order
 from harness.contract import EngineFailure
+from harness.facts import Degrees
 from tests.engines.test_lonestar import example, letters, of_batches, sides, stamps_of
 
 # By hand: a letter is a rating of figures 3 and 5 of the paper (PAPER in test_lonestar).
@@ -33,6 +38,63 @@ def test_batches_of_the_papers_example(order):
     found = batches_of(example(), LonestarSchedule(order=order, **options))
     assert [letters(example(), edges) for edges in of_batches(example(), found)] == wanted
     assert found.sizes.tolist() == list(map(len, wanted))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7])
+def test_levels_of_a_shuffled_order_keep_it_at_every_vertex(seed):
+    graph = example()
+    order = np.random.default_rng(seed).permutation(graph.num_edges)
+    found = batches_of(graph, LonestarSchedule(order="levels", shuffle=True, seed=seed))
+    assert sorted(found.edges.tolist()) == list(range(graph.num_edges))
+    place = {edge: number for number, edge in enumerate(order.tolist())}
+    batch = np.repeat(np.arange(len(found.sizes)), found.sizes)
+    number = dict(zip(found.edges.tolist(), batch.tolist(), strict=True))
+    for ends in (graph.csr.row_of_edge, graph.csr.neighbours):
+        for vertex in np.unique(ends):
+            own = sorted(np.flatnonzero(ends == vertex).tolist(), key=place.__getitem__)
+            assert [number[edge] for edge in own] == sorted({number[edge] for edge in own})
+
+
+def test_the_sizes_of_batches_are_shown_with_their_median():
+    class Batched(LonestarCpuEngine):
+        taken = LonestarSchedule(order="blkdiag")
+        sizes = (1, 2, 2, 3000)
+
+        def _batches(self):
+            return SimpleNamespace(sizes=np.array(self.sizes, np.int64))
+
+    engine = Batched(Batched.taken)
+    assert engine._observed() == "4 batches of 3,000 edges at most, 2 in the median"
+    engine.sizes = ()
+    assert engine._observed() == "0 batches of 0 edges at most, 0 in the median"
+
+
+DEGREES = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 5)), max_size=8)
+
+
+@given(DEGREES)
+@settings(max_examples=60)
+def test_two_random_edges_have_a_vertex_in_common_as_often_as_shares_say(counts):
+    degrees = np.repeat([degree for degree, _ in counts], [vertices for _, vertices in counts]).astype(float)
+    edges = degrees.sum()
+    expected = ((degrees / edges) ** 2).sum() if edges else 0.0
+    assert edges_of_degrees(tuple(counts)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "tail"),
+    [
+        ([], 1.0), ([1], 1.0), ([5, 5], 1.0), ([1] * 99 + [100], 100 / 1.99), ([1] * 199 + [1000], 1.0 / 5.995),
+        ([1] * 198 + [50, 1000], 50 / 6.24), ([1, 3], 1.5),
+    ],
+)  # fmt: skip
+def test_the_tail_is_the_degree_that_a_hundredth_of_the_vertices_reach_over_the_mean(degrees, tail):
+    rows = np.repeat(np.arange(len(degrees)), degrees)
+    facts = SimpleNamespace(
+        out_degrees=Degrees(tuple(sorted(Counter(degrees).items()))), in_degrees=Degrees(),
+        num_vertices=len(degrees), num_edges=len(rows), bipartite=None, one_way=False, differences=(0, 0),
+    )  # fmt: skip
+    assert ProblemFacts.of(facts, 1, 1, nodes=4, blocks=(2, 2)).tail == pytest.approx(tail)
 
 
 def test_columns_of_a_block_of_matchings_are_sorted_by_falling_degree():

@@ -116,11 +116,9 @@ def test_weights_of_a_preparation_are_those_that_made_it():
     shapes = [
         {"edges": 1000.0 * (i + 1), "degree": 20.0 + 50 * (i % 3), "row_share": 0.01 * (1 + i % 4)} for i in range(9)
     ]
-    measured = [
-        case({"el": 1.0}, {"el": sum(a * b for a, b in zip(made, predict.work(replace(FACTS, **shape), FIGURES_MADE), strict=True))},
-             **shape)
-        for shape in shapes
-    ]  # fmt: skip
+    problems = [replace(FACTS, **shape) for shape in shapes]
+    seconds = [np.dot(made, predict.work(problem, FIGURES_MADE)) for problem in problems]
+    measured = [case({"el": 1.0}, {"el": one}, **shape) for one, shape in zip(seconds, shapes, strict=True)]
     found = training.fitted(measured).orders["el"]["preparation"]
     for one in measured:
         assert predict.weighted(found, one.problem, FIGURES_MADE) == pytest.approx(one.preparations["el"], rel=0.01)

@@ -11,6 +11,7 @@ from harness.graph import Graph, GraphError
 from harness.graph.changes import change_graph
 from harness.graph.graph import FORWARD
 from harness.language import Inputs, InvalidInput, LanguageError, minimum, trace, where
+from harness.language.expressions import walk
 from harness.language.initial_state import check_inputs
 from harness.language.program import REDUCERS
 from tests.language.programs import edges, graphs, program_of, run
@@ -99,6 +100,11 @@ def test_conditions_vectors_and_edges_are_read_at_the_other_end_too(graph):
     on, x = np.arange(graph.num_vertices) % 2 == 0, np.arange(2.0 * graph.num_vertices).reshape(-1, 2)
     opened = np.arange(both.num_edges) % 3 > 0
     found = run(program_of(build), both, on=on, x=x, open=opened)
+    known = found.program.properties
+    nodes = [node for stage in found.program.stages for node in walk(*stage.expressions()) if node.op == "read"]
+    for node in nodes:
+        prop = known[node.attribute[1]]
+        assert (node.dtype, node.shape) == (prop.dtype, prop.shape)
     count, far = np.zeros(graph.num_vertices), np.zeros(graph.num_vertices)
     forward = both.edge_data[FORWARD]
     for source, destination, place in edges(both):
