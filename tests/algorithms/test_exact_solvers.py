@@ -100,7 +100,7 @@ def rounds_of_boruvka(graph):
 
 
 @given(graph=multigraphs(), core=st.integers(1, 4))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_least_supersteps_are_the_rounds_that_an_answer_takes_by_hand(graph, core):
     def least(algorithm, features=1):
         return algorithm.settled_answer(algorithm.prepare_graph(graph), features).least_supersteps

@@ -318,6 +318,40 @@ class Listed:
         )
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_columns_take_the_edges_of_a_pass_and_list_those_that_they_leave(number):
+    run = Recorded("el", hand_over=True)
+    lists = [np.arange(600), 1000 + np.arange(600)]
+    done = Array(0)
+    run.arrays = {"list_0": lists[0].copy(), "list_1": lists[1], "done": done, "sizes": Listed(np.full(5, 99))}
+    run._columns_take({name: name for name in ("pending", "nodes", "remaining")}, number, 70, 6)
+    taken = run.arrays["list_0"]
+    assert np.array_equal(taken[:70], lists[number % 2][:70])
+    assert np.array_equal(taken[70:], lists[0][70:])
+    assert done.filled == [True]
+    assert run.arrays["sizes"].values.tolist() == [0, 0, 0, 6, 99]
+    assert run.launches == [
+        ("pending", 0, 70, 9, False), ("nodes", 60, 90, 12, False), ("remaining", 0, 500, 20, False),
+    ]  # fmt: skip
+
+
+def test_a_pass_that_leaves_many_edges_is_followed_by_one_over_columns(monkeypatch):
+    monkeypatch.setattr(cuda_executor, "waiting", lambda before, after: after > 60)
+    run, noted = Recorded("el", [100, 90, 80, 70, 30, 0], barrier="launch"), []
+
+    def take(kernels, number, edges, ran):
+        noted.append((number, edges, ran))
+        run.arrays["sizes"].values[3] = ran
+
+    run._columns_take = take
+    run.passes["step"] = 0
+    run._edge_passes("step", {"edges": "edges", "pending": "pending"})
+    assert noted == [(1, 90, 2), (1, 70, 4)]
+    assert [one[1:3] for one in run.launches] == [(0, 1), (0, 1), (0, 1)]
+    assert run.passes == {"step": 5}
+    assert not run.arrays["sizes"].left
+
+
 @pytest.mark.parametrize(
     ("number", "single", "bounds", "launches"),
     [

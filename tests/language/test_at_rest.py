@@ -70,6 +70,11 @@ def test_state_may_move_by_the_tolerance_and_what_rounding_explains(settling, ol
         assert found.error > found.bound
 
 
+def test_nothing_that_moves_is_at_rest():
+    found = at_rest(moving(), Inputs({}, {"tolerance": TOLERANCE}), {}, {}, {})
+    assert (found.ok, found.error) == (True, 0.0)
+
+
 def test_rows_of_a_sample_stand_for_their_class():
     program = moving(relative=True, norm="sum")
     old, new = np.full((4, 1), 10.0), np.array([[10.0], [10.2], [10.4], [13.0]])

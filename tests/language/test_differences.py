@@ -132,7 +132,7 @@ WAYS = {reducer: paths(reducer) for reducer in ("min", "max")}
     st.lists(st.integers(1, 5), min_size=5, max_size=5),
     st.lists(st.integers(1, 5), min_size=5, max_size=5),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_an_edge_is_worse_if_its_message_was_better(reducer, was, now):
     program, sign = WAYS[reducer], {"min": 1, "max": -1}[reducer]
     own = np.array([[0, 3], [9, 9], [9, 9], [9, 0]], np.float32) * sign
