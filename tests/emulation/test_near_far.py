@@ -209,11 +209,11 @@ def test_inputs_of_edges_are_those_of_the_last_reset(launching, emulated_near_fa
     own = starts(graph, 2, "min")
     engine.prepare(program, graph, 2, emulated_near_far, Phases())
     answers = []
-    for arrays in (
+    for given in (
         {"toll": toll}, {"toll": other}, {"toll": toll}, {"toll": toll, "weight": weight}, {"toll": weight},
         {"toll": weight, "weight": toll}, {"toll": toll, "weight": weight},
     ):  # fmt: skip
-        inputs = Inputs({"own": own, **arrays})
+        inputs = Inputs({"own": own, **given})
         engine.reset(inputs)
         assert engine.run(1).settled
         answers.append(engine.values("x"))
