@@ -20,12 +20,13 @@ from harness.algorithms.manifold_ranking import ManifoldRanking
 from harness.algorithms.pagerank import PageRank
 from harness.api import Arrays
 from harness.campaign.problem import inputs_of
-from harness.contract import Device, Phases
+from harness.contract import Device, Phases, RunStatistics
 from harness.graph import Graph
 from harness.graph.generators import rmat
 from harness.language import Inputs, K, full, trace, where
 from harness.language.initial_state import initial_values
 from harness.language.reference import ReferenceRun
+from tests.engines.problems import problem, program
 from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named, traced, two_sides
 from tests.engines.test_operations import NO_PRODUCT
 from tests.language.programs import WeightedWalks
@@ -262,6 +263,26 @@ def test_values_that_are_equal_everywhere_are_rows_of_every_vertex():
     reference.reset(inputs_for(program, graph, 3))
     reference.run(2)
     np.testing.assert_allclose(engine.values("y"), reference.values("y"), rtol=1e-5)
+
+
+@pytest.mark.parametrize("graph_name", ["rmat", "chain", "no edges", "scattered"])
+def test_the_statistics_of_a_run_are_those_of_the_reference(graph_name):
+    """Cores are whole numbers, so that the same vertices move in float32."""
+    posed, (graph, inputs) = program("kcore"), problem("kcore", graph_name, 1)
+    engine, reference = ScipyEngine(ScipySchedule()), ReferenceRun(posed, graph, 1)
+    engine.prepare(posed, graph, 1, CPU, Phases())
+    for one in (engine, reference):
+        one.reset(inputs)
+    found = None
+    for most in (1, 2, 100):
+        if found is not None and found.settled:
+            break
+        found, wanted = engine.run(most), reference.run(most)
+        assert found.settled == wanted.settled
+        assert [(step.active, step.edges) for step in found.supersteps] == [
+            (step.active, step.edges) for step in wanted.supersteps
+        ]
+    assert engine.run(3) == RunStatistics(settled=True)
 
 
 def test_a_superstep_after_a_state_computes_constant_reductions_once_and_keeps_the_state():
