@@ -71,6 +71,8 @@ class Cusparse:
         assert (base, kind, offset_type) == (0, 0, index_type)
         wide = {2: np.int32, 3: np.int64}[index_type]
         parts = at(values, entries, np.float32), at(indices, entries, wide), at(offsets, rows + 1, wide)
+        assert parts[2][0] == 0 <= np.diff(parts[2]).min(initial=0), "offsets of another integer type"
+        assert parts[2][-1] == entries == np.count_nonzero((parts[1] >= 0) & (parts[1] < columns))
         assert entries <= rows * columns, "cuSPARSE refuses more entries than places"
         return self._made("csr", scipy.sparse.csr_array(parts, shape=(rows, columns)))
 
