@@ -26,6 +26,7 @@ from harness.lowering.cpu.policy import CpuPolicy
 from harness.lowering.setting import LoweredProgram
 from harness.lowering.tracking import composed_writes, live_after
 from tests.engines.problems import exact_trace, exactly, prepared, problem, program
+from tests.engines.programs import traced
 
 CPU = DeviceFacts("cpu", 2, cache_bytes=1 << 19)
 FOLLOWS = OnyxSchedule(change_driven=True)
@@ -203,6 +204,38 @@ def test_messages_of_sources_only_are_made_once_per_source():
         lowered, group = group_of(algorithm)
         found = ReadyMessages.of(lowered, group, 8.0)
         assert algorithm == "bfs" or not found.made
+
+
+def test_other_messages_of_a_group_stay_and_names_are_new():
+    """A message of the edge, one that only reads, and one whose name a property has."""
+
+    def several(p, self):
+        p.edge("w")
+        for name in ("x0", "doubled_ready", "doubled_ready_"):
+            p.vertex(name)
+        p.vertex("x", start="x0")
+        p.over_edges(into="a", reduce="sum")(lambda src, edge: edge.w * src.x)
+        p.over_edges(into="b", reduce="sum")(lambda src: src.x)
+
+        @p.over_edges(into="c", reduce="sum")
+        def doubled(src):
+            return 2.0 * src.x + src.doubled_ready
+
+        p.over_vertices(lambda v: {"x": 0.1 * (v.a + v.b + v.c) + v.doubled_ready_})
+        p.repeat(3)
+        p.output("x", bound=1e-5)
+
+    lowered = LoweredProgram.of(traced(several, "several")).program
+    (group,) = (one for one in fold_groups(lowered, "pull") if one.edge_stages)
+    ready = ReadyMessages.of(lowered, group, 8.0)
+    assert list(ready.made) == ["doubled_ready__"]
+    assert str(ready.made["doubled_ready__"]) == "((2 * v.x) + v.doubled_ready)"
+    assert [(stage.into, str(stage.message)) for stage in ready.stages] == [
+        ("a", "(edge.w * src.x)"), ("b", "src.x"), ("c", "src.doubled_ready__")
+    ]  # fmt: skip
+    assert set(ready.program.properties) == {*lowered.properties, "doubled_ready__"}
+    after = ready.after([("x", group.vertex_steps[0].values[0][1])])
+    assert str(after["doubled_ready__"]).endswith("+ v.doubled_ready_)) + v.doubled_ready)")
 
 
 DIRECTIONS = {
