@@ -220,3 +220,10 @@ def test_two_threads_hook_a_root_once():
 def test_the_largest_tree_is_found_by_a_sample():
     assert most_frequent(np.array([4] * 3000 + [0] * 2000, np.int32)) == 4
     assert most_frequent(np.empty(0, np.int32)) == -1
+
+
+def test_the_preparation_has_its_parts():
+    phases, graph = Phases(), GRAPHS["grid"]()
+    OnyxEngine(HOOKED).prepare(flood("min"), graph, 1, Device(threads=1), phases)
+    assert phases.seconds.keys() == {"transform", "compile"}
+    assert all(seconds > 0 for seconds in phases.seconds.values())
