@@ -25,7 +25,7 @@ from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.edge_places import PLACES, ResidentEdges
 from harness.lowering.cuda.ranges import Over
 from tests.engines.cuda_schedules import cuda_engine, plan_of
-from tests.engines.programs import edges_and_loops, inputs_for, program_named, traced
+from tests.engines.programs import edges_and_loops, inputs_for, program_named, traced, two_sides
 from tests.engines.test_cuda import prepared
 
 SUPERSTEPS, FEATURES = 4, 3
@@ -128,11 +128,11 @@ def test_memory_is_required_only_for_what_the_store_lacks(emulated, monkeypatch)
         engine.close()
 
 
-@pytest.mark.parametrize("at_once", [7, 1 << 24])
-def test_edge_values_are_reordered_in_parts(at_once, emulated, monkeypatch):
-    """Values of one number, of features and of truth, of a graph whose edges do not pair."""
-    monkeypatch.setattr(memory, "EDGES_AT_ONCE", at_once)
-    program, graph = program_named("edge_operations"), edges_and_loops()
+@pytest.mark.parametrize("graph", [edges_and_loops, two_sides])
+def test_edge_values_are_reordered_in_parts(graph, emulated, monkeypatch):
+    """Values of one number, of features and of truth; the edges of the second graph pair."""
+    monkeypatch.setattr(memory, "EDGES_AT_ONCE", 7)
+    program, graph = program_named("edge_operations"), graph()
     engine = prepared("pull", program, graph, FEATURES, emulated)
     inputs = inputs_for(program, graph, FEATURES)
     engine.reset(inputs)

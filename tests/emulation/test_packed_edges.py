@@ -224,3 +224,24 @@ def test_stores_of_packed_and_plain_ids_are_not_shared(emulated, monkeypatch):
         engine.prepare(program("pagerank"), graph, 1, emulated, Phases())
         stores.append((engine, engine.executor.store))
     assert stores[0][1] is not stores[1][1]
+
+
+@pytest.mark.short_run(rows=1, always="packed-pull")
+@pytest.mark.parametrize("way", ["pull", "changes"])
+@pytest.mark.parametrize("codes", ["plain", "packed"])
+def test_every_run_copies_the_same(codes, way, emulated, monkeypatch):
+    """There are more windows than slots, and earlier runs have ended with many active vertices or with few."""
+    vertices = np.arange(500)
+    weights = np.ones(len(vertices) - 1, np.float32)
+    graph = Graph.from_edges(vertices[:-1], vertices[1:], num_vertices=500, weights=weights, name="chain")
+    engine, copied = engine_for(monkeypatch, way, 0.0002, codes), []
+    engine.prepare(program("sssp"), graph, 1, emulated, Phases())
+    for supersteps in (3, 1, 3, 5, 3, 1):
+        engine.reset(ALGORITHMS["sssp"].inputs(graph, 1))
+        found = engine.run(supersteps)
+        assert found.transfers.visited >= 4 * sum(one.edges for one in found.supersteps)
+        copied.append((supersteps, found.transfers.visited, dict(found.transfers.moved)))
+    assert copied[0] == copied[2] == copied[4]
+    assert copied[1] == copied[5]
+    assert copied[1][1] < copied[0][1] < copied[3][1]
+    engine.close()

@@ -22,7 +22,12 @@ from tests.lowering.test_cpu_plan import planned
 
 RUN, HUB = 2, 4  # terms of a run of a sum, and in-edges of a vertex that is not a hub
 SIZES = {"hubs.RUN": RUN, "reduction_loops.RUN": RUN, "kernels.RUN": RUN, "hubs.HUB": HUB}
-GENERATED = [row for row in operations.TAKEN if row[0] not in ("scipy", "torch")]
+FEATURES = (3, 8, 5, 1)
+GENERATED = [
+    (schedule, name, FEATURES[(i + i // 8) % len(FEATURES)])
+    for i, (schedule, name) in enumerate(operations.TAKEN)
+    if schedule not in ("scipy", "torch")
+]
 MAPPED = {f"{way}-mapped": ("onyx", {"direction": way, "edges": "mapped"}) for way in ("pull", "push")}
 CHANGING = {**changing.STRATEGIES, **changing.MORE_STRATEGIES, **MAPPED}
 STREAMED = ("pull-all", "pull", "push-all", "push", "gunrock", "tigr", "simdx")
@@ -40,16 +45,16 @@ def short_runs(monkeypatch):
         monkeypatch.setattr(importlib.import_module(f"harness.lowering.cpu.{module}"), constant, size)
 
 
-@pytest.mark.short_run(rows=60)
+@pytest.mark.short_run(rows=80)
 @pytest.mark.parametrize("runs", ["short", "usual"])
-@pytest.mark.parametrize(("schedule", "name"), GENERATED)
-def test_operations(schedule, name, runs, monkeypatch):
+@pytest.mark.parametrize(("schedule", "name", "features"), GENERATED)
+def test_operations(schedule, name, features, runs, monkeypatch):
     if runs == "short":
         short_runs(monkeypatch)
-    operations.check(schedule, name, 3)
+    operations.check(schedule, name, features)
 
 
-@pytest.mark.short_run(rows=20, always="mapped-both ends")
+@pytest.mark.short_run(rows=18, always="mapped-both ends")
 @pytest.mark.parametrize("case", EDGE_PROGRAMS)
 @pytest.mark.parametrize("strategy", CHANGING)
 def test_programs_that_update_edges(strategy, case):

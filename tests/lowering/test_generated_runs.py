@@ -7,6 +7,7 @@ import pytest
 from harness.graph.generators import rmat
 from tests.algorithms.warm import ALGORITHMS
 from tests.engines import test_cpu_adaptive as adaptive
+from tests.engines import test_operations as operations
 from tests.engines import test_warm as warm
 from tests.engines.problems import LIBRARIES
 from tests.engines.programs import PROGRAMS
@@ -32,6 +33,16 @@ def _interpreted(monkeypatch):
 def test_pushes_and_pulls_in_turn(name, monkeypatch):
     short_runs(monkeypatch)
     adaptive.test_every_program_with_a_form_that_pushes_changes(name)
+
+
+@pytest.mark.short_run(rows=6)
+@pytest.mark.parametrize("name", ["shortest_paths", "largest_label", "gathered_twice", "aggregate_rewritten"])
+@pytest.mark.parametrize("aware", [True, False])
+def test_features_in_loops_in_both_directions(name, aware, monkeypatch):
+    options = {"direction": "adaptive", "dense_share": 0.3, "feature_aware": aware}
+    monkeypatch.setitem(operations.SCHEDULES, "adaptive", ("onyx", options))
+    for features in (1, 3):
+        operations.check("adaptive", name, features)
 
 
 @pytest.mark.short_run(rows=10)
