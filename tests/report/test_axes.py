@@ -202,7 +202,7 @@ def test_figures_have_room_for_their_bars_and_their_legend(kind):
     given = {"memory": {**TIMES, "first": "NFA"}}.get(kind, TIMES)
     layout = Layout.from_plain({**given, "kind": kind})
     found = {}
-    for graphs in (2, 40):
+    for graphs in (2, 10):
         rows = []
         for place in range(graphs):
             for number, aware in enumerate((False, True)):
@@ -214,10 +214,10 @@ def test_figures_have_room_for_their_bars_and_their_legend(kind):
         labels = len(figure.legends[0].get_texts())
         found[graphs] = (labels, figure.get_figwidth(), figure.get_figheight())
     labels = {"requests": 4, "memory": 2}.get(kind, 3)
-    wide = {"rates": 3 * 2 * 40 * 0.16, "requests": 2 * 2 * 40 * 0.16, "memory": 2 * 40 * 0.16}.get(kind, 0)
-    sizes = {2: (2.9, 2.3), 40: (max(2.9, wide), 2.3)}
+    wide = {"rates": 3 * 2 * 10 * 0.16, "requests": 2 * 2 * 10 * 0.16, "memory": 2 * 10 * 0.16}.get(kind, 0)
+    sizes = {2: (2.9, 2.3), 10: (max(2.9, wide), 2.3)}
     if kind == "lines":  # two axes for each graph
-        sizes = {2: (2 * 3.8, 2.8), 40: (3 * 3.8, 14 * 2.8)}
+        sizes = {2: (2 * 3.8, 2.8), 10: (3 * 3.8, 4 * 2.8)}
     for graphs, (width, height) in sizes.items():
         assert found[graphs] == (labels, pytest.approx(width), pytest.approx(height + 0.6 + 0.17))
 
