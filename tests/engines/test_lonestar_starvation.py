@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -9,9 +10,12 @@ import numpy as np
 import pytest
 
 from engines.lonestar import cpu_locks
+from engines.lonestar.cpu_blocks import WavePass
 from engines.lonestar.cpu_kernels import counters_of, passes_of, stamps_of
 from engines.lonestar.cpu_locks import FirstList, LockedPass, Passes
+from engines.lonestar.cpu_plan import BATCHED, EACH, IN_UNITS
 from engines.lonestar.hand_over import LEAST, by_hub, starving
+from engines.lonestar.orders import WaveTable
 from engines.lonestar.schedule import LonestarSchedule
 from harness.contract import EngineFailure
 
@@ -131,3 +135,64 @@ def test_orders_without_lists_have_nothing_to_hand_over():
     for order, expected in (("el", True), ("hybrid", True), ("owner", True), ("nl", None), ("grid", None)):
         assert LonestarSchedule(order=order).resolved(given=False).hand_over is expected
     assert LonestarSchedule(order="el", hand_over=False).resolved(given=False).hand_over is False
+
+
+class Blocks:
+    """Passes over 3 x 6 blocks; ``left``: the blocks that are left after each pass; one block row has all of them."""
+
+    def __init__(self, left, held=0):
+        nothing = np.zeros(0, np.int32)
+        self.memory = SimpleNamespace(arrays={
+            "done_blocks": np.ones(18, np.bool_), "left": np.zeros(3, np.int64), "locks": np.repeat([1, 0], [held, 5]),
+            passes_of("step"): np.zeros(1, np.int64), stamps_of("step"): nothing, counters_of("step"): nothing,
+        })  # fmt: skip
+        self.rules = SimpleNamespace(graph=SimpleNamespace(num_edges=700))
+        self.edges, self.left, self.calls = 11, list(left), []
+
+    def call(self, kernel, parts, bounds, **_):
+        self.calls.append((kernel, parts, bounds.tolist(), bool(self.memory.arrays["done_blocks"].any())))
+        self.memory.arrays["left"][:] = 0, self.left.pop(0), 0
+
+
+def test_a_wavefront_runs_until_no_block_is_left_and_counts_every_edge_once():
+    run = Blocks([9, 2, 0, 18, 0])
+    step = WavePass("step", WaveTable(3, 0)).bound(run)
+    for passes, edges in ((3, 711), (2, 1411)):  # a superstep has passes of its own
+        run.calls = []
+        step()
+        assert run.calls == [("step_blocks", 3, [0, 1, 2, 3], False)] * passes
+        assert (run.memory.arrays[passes_of("step")][0], run.edges) == (passes, edges)
+        run.memory.arrays["done_blocks"][:] = True
+
+
+@pytest.mark.parametrize(
+    ("left", "held", "text"),
+    [([19], 0, "a pass of step ran none of 19 blocks"), ([5, 5], 0, "ran none of 5 blocks"),
+     ([0], 2, "2 locks are held after all of step")],
+)  # fmt: skip
+def test_a_wavefront_that_stands_still_or_keeps_locks_is_an_error(left, held, text):
+    with pytest.raises(EngineFailure, match=text):
+        WavePass("step", WaveTable(3, 0)).bound(Blocks(left, held))()
+
+
+@pytest.mark.parametrize("units", [None, [0, 3, 3, 4, 9, 12]])
+@pytest.mark.parametrize("parts", [1, 2, 3, 7])
+def test_the_parts_of_a_batch_run_its_edges_once_each(units, parts):
+    """The loops of the kernel, run as they are written; a part has whole units."""
+    order = np.random.default_rng(1).permutation(12)
+    batches = [0, 4, 4, 12] if units is None else [0, 2, 5]
+    loops = BATCHED.format(edge=EACH if units is None else IN_UNITS).replace("@part", "pass")
+    code = compile(textwrap.dedent(loops.replace("@edge", "ran.append((t, e, u, v))")), "loops", "exec")
+    given = {
+        "at": lambda values, i: values[i], "batches": batches, "units": units, "parts": parts,
+        "edge_order": order.tolist(), "order_sources": range(100, 112), "order_destinations": range(200, 212),
+    }  # fmt: skip
+    for batch, (first, last) in enumerate(pairwise(batches)):
+        first, last = (first, last) if units is None else (units[first], units[last])
+        ran = []
+        for part in range(parts):
+            exec(code, {**given, "batch": batch, "t": part, "ran": ran})  # the product's own loops
+        assert [one[1:] for one in ran] == [(int(order[i]), 100 + i, 200 + i) for i in range(first, last)]
+        counts = np.bincount([one[0] for one in ran], minlength=parts)
+        if units is None:
+            assert counts.max() - counts.min() <= 1

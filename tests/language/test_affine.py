@@ -206,3 +206,20 @@ def test_the_parts_of_a_symmetric_form():
     plain = symmetry(ranking(*SYMMETRIC["its own value"]))
     assert plain.coefficient is None
     assert set(reads(plain.update)) == {("v", GATHERED), ("v", "share"), ("v", "x")}
+
+
+def test_a_sum_over_the_graph_of_what_does_not_change_is_part_of_the_constant():
+    def build(p, self):
+        p.vertex("given", K)
+        p.vertex("x", K, start="given")
+        p.over_graph(into="all", reduce="sum")(lambda v: v.given)
+        p.over_edges(into="degree_sum", reduce="sum")(lambda src: src.given)
+        p.over_edges(into="sum", reduce="sum")(lambda src: 0.5 * src.x)
+        p.over_vertices(lambda v, graph: {"x": v.sum + v.given / graph.all + v.degree_sum})
+        p.until_settled(self.tolerance, at_most=50)
+        p.output("x", bound=1e-4)
+
+    form = symmetry(traced(build, "ranking"))
+    assert isinstance(form, Symmetry)
+    assert [stage.into for stage in form.constant] == ["degree_sum"]
+    assert set(reads(form.update)) == {("v", GATHERED), ("v", "given"), ("graph", "all"), ("v", "degree_sum")}
