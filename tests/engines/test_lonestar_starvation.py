@@ -137,6 +137,40 @@ def test_orders_without_lists_have_nothing_to_hand_over():
     assert LonestarSchedule(order="el", hand_over=False).resolved(given=False).hand_over is False
 
 
+class Columns(Run):
+    """Passes over 5 columns in two parts; ``left``: the edges that are left after each pass."""
+
+    bounds = np.array([0, 2, 5])
+
+    def __init__(self, left):
+        super().__init__(None)
+        self.memory.arrays["done"] = np.ones(EDGES, np.bool_)
+        self.left, self.calls = list(left), []
+
+    def call(self, kernel, parts, bounds, **_):
+        arrays, left = self.memory.arrays, self.left.pop(0)
+        self.calls.append((kernel, parts, bounds.tolist(), bool(arrays["done"].any())))
+        arrays["left"][:] = 77  # of other parts
+        arrays["left"][:2] = left // 2, left - left // 2
+
+
+def test_passes_over_columns_run_until_no_edge_is_left():
+    run = Columns([5999, 31, 0, 0])
+    passes = Passes(LockedPass("step", True, None), run)
+    for count, edges in ((3, EDGES), (1, 2 * EDGES)):
+        run.calls = []
+        passes.step()
+        assert run.calls == [("step_nodes", 2, [0, 2, 5], False)] * count
+        assert (run.memory.arrays[passes_of("step")][0], run.edges) == (count, edges)
+        run.memory.arrays["done"][:] = True
+
+
+@pytest.mark.parametrize("left", [[EDGES], [40, 40]])
+def test_a_pass_over_columns_that_runs_no_edge_is_an_error(left):
+    with pytest.raises(EngineFailure, match=f"a pass of step ran none of {left[-1]} edges"):
+        Passes(LockedPass("step", True, None), Columns(left)).step()
+
+
 class Blocks:
     """Passes over 3 x 6 blocks; ``left``: the blocks that are left after each pass; one block row has all of them."""
 

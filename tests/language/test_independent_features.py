@@ -270,6 +270,17 @@ def test_a_panel_that_needs_more_than_its_values_cannot_be_continued():
         assert reason in not_in_panels(program)
 
 
+def test_a_product_that_every_superstep_makes_anew_can_be_continued():
+    def build(p, self):
+        state(p)
+        p.edge("weight")
+        p.over_edges(into="all", reduce="prod")(lambda edge: edge.weight)
+        p.over_edges(into="got", reduce="sum")(lambda src: src.x)
+        p.over_vertices(lambda v: {"x": 0.1 * v.got * v.all})
+
+    assert not_in_panels(program_of(build)) == ""
+
+
 def test_panels_cannot_alternate():
     program = program_named("sides_settle")
     assert independent_features(program) == ""
