@@ -46,7 +46,8 @@ EVERY_EDGE_PAIRS = GraphFacts(
 # only once kernels are loaded or batches are formed.
 OF_ORDERS = {"writes": ("hogwild",), "hand_over": ("el", "hybrid", "owner")}  # options with a meaning there only
 LEFT_OPEN = {
-    "onyx": {"hooking", "order", "delta", "solver", "solved", "tune", "tune_s", "tried"},
+    "onyx": {"hooking", "order", "order_reason", "order_estimates", "delta", "solver", "solved", "tune", "tune_s",
+             "tried"},
     "gunrock": {"order", "delta", "solved"},
     "simdx": {"filter", "bin_size", "pull_share", "resident_blocks", "order", "delta", "solved"},
     "scaph": {"extract_threads"}, "lonestar": {"shuffle", "hub", "blocks", "barrier", "workers", "estimates", "basis",
