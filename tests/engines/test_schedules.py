@@ -71,7 +71,8 @@ ACCESS = ("naive", "merged", "aligned", "chunk", "tiled")
 # The values of each option or their range, of those that have any.
 LIMITS = {
     "onyx": EDGES | NEAR_FAR | {
-        "order": ("supersteps", "near_far", "adaptive"), "rebuild": "[0, inf)", "dense_share": "[0, 1]", "balance": ("warp", "edge", "parts"),
+        "order": ("supersteps", "near_far", "adaptive"),
+        "rebuild": "[0, inf)", "dense_share": "[0, 1]", "balance": ("warp", "edge", "parts"),
         "vector_width": (1, 2, 4), "block_size": (32, 64, 128, 256, 512), "share_by": ("fitted", "estimated"),
         "tune_s": "(0, inf)", "solver": ("auto", "bicgstab", "cg"),
     },
