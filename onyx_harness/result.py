@@ -143,12 +143,13 @@ class Result:
         only isolated runs are comparable.
         """
         from harness.campaign.environment import environment
+        from harness.records.record_digest import signed
 
         cell, problem = self._cell, self._problem
         solve = self.seconds["solve"]
         plain = cell.plain()
         config = {name: value for name, value in plain.items() if name not in ("labels", "sources", "graph_sources")}
-        return {
+        return signed({
             "schema": SCHEMA_VERSION,
             "sweep": "",
             "cell": digest(cell.requested())[:24],
@@ -201,7 +202,7 @@ class Result:
             "artefacts": [],
             "environment": {**environment(), "threads": cell.device.threads},
             "output": "",
-        }  # fmt: skip
+        })  # fmt: skip
 
     def _output(self, name: str | None) -> str:
         if name is None and len(self.answers) == 1:

@@ -78,7 +78,7 @@ def test_edges_beyond_32_bits_are_gathered_once(kernels, call, blocks):
     check_at_most(kernels, np.int64)  # wrong ones would be read outside the memory of the process
     offsets, sources, neighbours = graph(5, np.random.default_rng(3).integers(0, 40, VERTICES))
     on_device, count = allocated(neighbours.astype(np.uint32)), 16 * blocks if call == "lanes" else VERTICES
-    far = np.uint64(on_device.data.ptr - FIRST * on_device.itemsize)
+    far = np.uint64((on_device.data.ptr - FIRST * on_device.itemsize) % (1 << 64))  # addresses wrap around
     listed = np.random.default_rng(2).permutation(VERTICES).astype(np.uint32)
     space = np.zeros(VERTICES, np.float32), np.zeros(len(sources), np.int32)
     *_, sums, visits = kernels(

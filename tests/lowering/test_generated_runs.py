@@ -20,6 +20,8 @@ STARTS = [
     for i, schedule in enumerate(warm.ALL)
     for j, name in enumerate(ALGORITHMS)
     if name in SUMS_AND_EXTREMA and warm.ALL[schedule][0] not in LIBRARIES
+    # In a graph of 64 vertices, a deleted bridge resets most of a component.
+    if (name, warm.KINDS[(i + j) % len(warm.KINDS)]) != ("components", "delete")
 ]
 
 
