@@ -86,6 +86,23 @@ def test_a_lock_that_was_removed_while_a_process_waited_is_taken_on_the_new_file
     assert not path.exists()
 
 
+def test_a_lock_is_held_until_its_file_is_removed(tmp_path, monkeypatch):
+    """Else a process that waited would hold the removed file, and a later one a new file."""
+    path, held, unlink = tmp_path / "a.lock", [], Path.unlink
+
+    def removed(self: Path, missing_ok: bool = False) -> None:
+        with pytest.raises(BlockingIOError), file_lock(path, wait=False):
+            pass
+        held.append(self)
+        unlink(self, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", removed)
+    with file_lock(path, keep=False):
+        pass
+    assert held == [path]
+    assert not path.exists()
+
+
 def test_a_folder_that_is_a_link_is_refused(folder, tmp_path):
     (tmp_path / "elsewhere").mkdir(0o700)
     folder.symlink_to(tmp_path / "elsewhere")

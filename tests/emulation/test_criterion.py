@@ -10,10 +10,11 @@ from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.manifold_ranking import ManifoldRanking
 from harness.algorithms.pagerank import PageRank
 from harness.graph.generators import random_ratings, rmat
-from harness.language import trace
+from harness.language import Inputs, trace
 from harness.language.criterion import TEST_EVERY
 from harness.language.reference import ReferenceRun
 from tests.engines.cuda_schedules import SCHEDULES
+from tests.engines.programs import traced
 from tests.engines.test_cuda import prepared
 
 MEASURED = {
@@ -112,4 +113,24 @@ def test_nan_never_settles(emulated):
     engine = prepared("tigr", program, graph, 1, emulated)
     engine.reset(inputs, {"rank": given})
     assert not engine.run(3 * TEST_EVERY).settled
+    engine.close()
+
+
+@pytest.mark.parametrize(("growth", "settles"), [(1.1, True), (1.2, False)])
+@pytest.mark.parametrize("schedule", ["pull", "changes-push", "gunrock", "simdx"])
+def test_relative_movement_is_a_share_of_the_new_value(schedule, growth, settles, emulated):
+    """1.1 is 9.1 % above 1 as a share of 1.1, and 10 % as a share of 1; the tolerance is between the two."""
+
+    def grown(p, self):
+        p.vertex("x", start=1.0)
+        p.over_edges(into="near", reduce="sum")(lambda src: src.x)
+        p.over_vertices(lambda v: {"x": growth * v.x + 0.0 * v.near})
+        p.until_settled(self.tolerance, relative=True, at_most=9)
+        p.output("x", bound=1.0)
+
+    program, graph = traced(grown, "grown", tolerance_value=0.095), rmat(scale=4, edge_factor=4, seed=1)
+    engine = prepared(schedule, program, graph, 1, emulated)
+    for run in (ReferenceRun(program, graph, 1), engine):
+        run.reset(Inputs({}, dict(program.parameters)))
+        assert run.run(2 * TEST_EVERY).settled == settles
     engine.close()

@@ -20,6 +20,7 @@ from harness.device.compilation import Compiled
 from harness.emulation import arrays
 from harness.emulation.arrays import DeviceArray
 from harness.emulation.compiler import library
+from harness.graph import Graph
 from harness.language import Inputs, K, maximum, minimum
 from harness.lowering.cuda import near_far
 from tests.emulation.device import ATTRIBUTES, emulate
@@ -103,6 +104,24 @@ def test_a_small_delta_visits_fewer_edges(emulated_near_far):
     )
     assert narrow["edges"] < wide["edges"]
     assert narrow["thresholds"] > wide["thresholds"] == 1
+
+
+@pytest.mark.parametrize("style", [OnyxEngine(OnyxSchedule(order="near_far", delta=2.0)), STEPS])
+def test_a_hub_that_ends_a_threshold_sends_once(style, emulated_near_far):
+    """Its edges are cut into pieces in the last superstep before its neighbours' threshold."""
+    leaves = np.arange(2, 302)
+    graph = Graph.from_edges(
+        np.r_[0, np.ones(300, int), leaves], np.r_[1, leaves, np.full(300, 302)], num_vertices=303, name="late hub",
+        weights=np.r_[1.0, np.full(300, 10.0), np.full(300, 50.0)],
+    )  # fmt: skip
+    style.prepare(program := PROGRAMS["lengths"], graph, 1, emulated_near_far, Phases())
+    own = np.full((303, 1), np.inf, np.float32)
+    own[0] = 0.0
+    style.reset(Inputs({"own": own}, dict(program.parameters)))
+    assert style.run(1).settled
+    assert style.values("x").ravel().tolist() == [0.0, 1.0, *300 * [11.0], 61.0]
+    assert dict(style.resolved_options()["solved"])["edges"] == graph.num_edges, "every vertex sends once"
+    style.close()
 
 
 def test_a_full_collection_of_a_block_is_appended_directly(emulated_near_far, monkeypatch):

@@ -380,3 +380,17 @@ def test_a_given_way_is_taken_untimed(timed):
     failing.reset(Inputs())
     with pytest.raises(EngineFailure, match="does not converge"):
         failing.run(1)
+
+
+def test_a_way_is_as_fast_as_its_shortest_run(timed, monkeypatch):
+    """Both runs of one way together take longer than the run of the other."""
+    first, later, steady = 0.95 * solving.TRIAL_S, 0.1 * solving.TRIAL_S, solving.TRIAL_S
+    seconds = {"slow once": iter([first, *99 * [later]]), "steady": iter(99 * [steady])}
+
+    def solve(name):
+        Timed.clock += next(seconds[name])
+
+    engine = timed()
+    monkeypatch.setattr(engine, "solvers", lambda: {name: functools.partial(solve, name) for name in seconds})
+    engine.reset(Inputs())
+    assert engine.resolved_options() == {"way": "slow once"}

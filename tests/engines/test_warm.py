@@ -130,6 +130,30 @@ def test_the_answer_is_that_of_a_cold_run(schedule, name, kind):
     runs(schedule, name, kind)
 
 
+@pytest.mark.parametrize("schedule", ["push", "gunrock", "tigr"])
+@pytest.mark.parametrize("name", ["sssp", "components"])
+def test_a_cold_run_after_a_warm_one_begins_anew(schedule, name):
+    """The values of the warm run are all below those of the cold one, so that a reduction that kept them would show."""
+    posed = problem(name, rmat(7, max_weight=8, seed=2), 1, "insert", SHARE, seed=1)
+    engine = engine_on(schedule, name, posed.new, 1, PROCESSOR)
+    start = kept(name, engine_run(engine, posed.new[1]))
+    every = np.ones(posed.new[0].num_vertices, np.bool_)
+    engine.reset(posed.new[1], {prop: values - 1000.0 for prop, values in start.items()})
+    engine.narrow(every, every)
+    assert engine.run(1000).settled
+    engine_run(engine, posed.new[1])
+    found = compare(program(name), outputs(name, engine), outputs(name, run_reference(name, 1, posed.new)[1]))
+    assert found.ok, found.detail
+    engine.close()
+
+
+def engine_run(engine, inputs):
+    """Return the engine after a settled cold run."""
+    engine.reset(inputs)
+    assert engine.run(1000).settled
+    return engine
+
+
 # Every schedule with every algorithm; for each pair, two rotating kinds of change.
 AT_LENGTH = [
     (schedule, name, KINDS[(i + j + m) % len(KINDS)])

@@ -9,7 +9,8 @@ from harness.algorithms.label_propagation import LabelPropagation
 from harness.graph.adjacency import frozen
 from harness.graph.generators import grid
 from harness.language import Inputs, InvalidInput, initial_state, trace
-from harness.language.initial_state import Start, note_checked
+from harness.language.initial_state import Start, checked_input, note_checked
+from harness.language.program import Property
 
 
 @pytest.fixture
@@ -61,3 +62,21 @@ def test_inputs_with_rows_of_checked_ones_are_not_checked_again(posed, monkeypat
     note_checked(program, Inputs({prop.name: changing}, {}))
     with pytest.raises(pytest.fail.Exception, match="checked again"):
         start(posed, changing)
+
+
+@pytest.mark.parametrize("place", ["vertex", "edge"])
+def test_a_check_for_one_property_is_none_for_a_stricter_one(place):
+    """One array of no lower bound is then given for a property that is nonnegative, and for a Boolean one."""
+    graph = grid(rows=2, columns=2)
+    array = frozen(np.full(graph.num_vertices if place == "vertex" else graph.num_edges, -1.0, np.float32))
+
+    def checked(**traits):
+        prop = Property("x", place, (), role="input", **traits)
+        return checked_input(prop, Inputs({prop.name: array}), graph, array.shape)
+
+    assert checked() is array
+    with pytest.raises(InvalidInput, match=f"must be nonnegative; {len(array)} of its values are below zero"):
+        checked(nonnegative=True)
+    with pytest.raises(InvalidInput, match="is float32; the program needs bool"):
+        checked(dtype="bool")
+    assert checked() is array
