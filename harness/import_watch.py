@@ -52,11 +52,13 @@ def _without_exit(what: str, hint: str) -> Iterator[None]:
     over = threading.Event()  # modules may keep the replacement
 
     def refused(status: int) -> NoReturn:
-        if os.getpid() == process and not over.is_set():
-            if threading.get_ident() == thread:
-                raise ProcessExit(f"os._exit({status!r}) would end the process")
-            _to_stderr(printable(f"{what} ends the process: os._exit({status!r}){f'; {hint}' if hint else ''}"))
-        end(status)
+        if os.getpid() == process and not over.is_set() and threading.get_ident() == thread:
+            raise ProcessExit(f"os._exit({status!r}) would end the process")
+        try:
+            if os.getpid() == process and not over.is_set():
+                _to_stderr(printable(f"{what} ends the process: os._exit({status!r}){f'; {hint}' if hint else ''}"))
+        finally:  # also if nobody reads the messages any more
+            end(status)
 
     os._exit = refused
     try:

@@ -36,10 +36,9 @@ from harness.api import (
     Program,
     RunStatistics,
     Yes,
-    initial_values,
     schedule_text,
 )
-from harness.api.library import VertexStep, compose, concrete, one_way
+from harness.api.library import Start, VertexStep, compose, concrete, one_way
 
 if TYPE_CHECKING:
     from engines.onyx.schedule import OnyxSchedule
@@ -126,8 +125,10 @@ class HookingEngine(Engine):
 
     def start(self, inputs: Inputs, state: Mapping[str, NDArray[np.generic]] | None) -> NDArray[np.float32]:
         """Return the values before the run, float32 ``[V, ...]``."""
-        values = initial_values(self.program, self.graph, self.features, inputs, state or {}, np.float32)
-        return np.ascontiguousarray(values[self.flood.state], np.float32)
+        start = Start(self.program, self.graph, self.features, inputs, state or {})
+        values: Any = start.of(self.program.properties[self.flood.state])
+        on_device = hasattr(values, "__cuda_array_interface__")
+        return np.array(values.get() if on_device else values, np.float32)
 
     @abstractmethod
     def solve(self) -> None:

@@ -75,11 +75,14 @@ def chosen_order(
 ) -> OrderChoice | None:
     """Return the order that a schedule leaves to the engine; None if it does not.
 
-    It does so with ``order=adaptive``, and on a GPU for programs of paths and components if no option is given that has
-    no meaning without supersteps. ``kind``: of the device.
+    It does so with ``order=adaptive``, and on a GPU for programs of paths and components if all other options
+    have their defaults. ``kind``: of the device.
     """
-    left, other = schedule.order is None and kind == "cuda" and not schedule.others_than("order"), other_order(program)
-    if schedule.order != ADAPTIVE and not (left and other):
+    left = schedule.order is None and kind == "cuda" and not schedule.others_than("order")
+    if schedule.order != ADAPTIVE and not left:
+        return None
+    other = other_order(program)
+    if left and not other:
         return None
     reason = unfit(program, other, graph, features, policy)
     if reason:

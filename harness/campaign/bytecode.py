@@ -53,9 +53,9 @@ def replace_damaged_bytecode() -> None:
             return read(self, fullname)
         except (EOFError, ImportError, MemoryError, TypeError, ValueError):  # marshal reads anything
             stored = Path(cache_from_source(self.get_filename(fullname)))
-            if sys.pycache_prefix != str(bytecode_folder()) or not stored.exists():
+            if sys.pycache_prefix != str(bytecode_folder()):
                 raise
-            stored.unlink()
+            stored.unlink(missing_ok=True)  # another cell may have removed it
             return read(self, fullname)
 
     SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]

@@ -10,6 +10,7 @@ import pytest
 from engines.onyx.engine import OnyxEngine
 from harness.contract import Phases
 from harness.device.compilation import Compiled
+from harness.emulation.arrays import allocated
 from harness.emulation.compiler import library
 from harness.language import Inputs
 from tests.engines.test_hooking import GRAPHS, HOOKED, check, expected, flood
@@ -46,4 +47,14 @@ def test_an_engine_is_prepared_again_for_another_problem(hooking_emulated):
         engine.reset(Inputs({"own": own}))
         engine.run(1)
         assert np.array_equal(engine.values("x"), expected(graph, own, reducer))
+    engine.close()
+
+
+def test_values_before_a_run_may_be_on_the_device(hooking_emulated):
+    engine, graph = OnyxEngine(HOOKED).on(hooking_emulated), GRAPHS["mesh"]()
+    engine.prepare(flood("min"), graph, 1, hooking_emulated, Phases())
+    own = np.random.default_rng(0).integers(-9, 9, (graph.num_vertices, 1)).astype(np.float32)
+    engine.reset(Inputs({"own": allocated(own)}))
+    engine.run(1)
+    assert np.array_equal(engine.values("x"), expected(graph, own, "min"))
     engine.close()

@@ -47,8 +47,11 @@ def both(monkeypatch, way, program_, graph, features, device):
     return made
 
 
-def check_statistics(found, wanted, *, exact):
-    """Compare statistics; ``exact``: no value depends on the order of additions, which differs between the engines."""
+def check_statistics(found, wanted, *, exact, near=False):
+    """Compare statistics; ``exact``: no value depends on the order of additions, which differs between the engines.
+
+    ``near``: many movements are about the tolerance.
+    """
     assert found.settled == wanted.settled
     assert [one.direction for one in found.supersteps] == [one.direction for one in wanted.supersteps]
     for number, (one, other) in enumerate(zip(found.supersteps, wanted.supersteps, strict=True)):
@@ -56,7 +59,7 @@ def check_statistics(found, wanted, *, exact):
         # Vertices and messages whose movement is about the tolerance. Of 283 in belief propagation, up to 13 moved by
         # 95 to 105 % of it in a superstep: 12 % of the active ones. A vertex that is active in one run only moves its
         # neighbours in that run only, but on average as many are gained as lost.
-        assert abs(one.active - other.active) <= max(1, other.active // 8), number
+        assert abs(one.active - other.active) <= max(1, other.active // (8 if near else 64)), number
     active, expected = (sum(one.active for one in run.supersteps) for run in (found, wanted))
     assert abs(active - expected) <= max(1, expected // 64)
 
@@ -69,7 +72,7 @@ def test_the_run_is_the_same(name, way, features, device, monkeypatch):
         engine.reset(inputs)
     for supersteps in (3, 2, 40):
         wanted, found = launched.run(supersteps), persistent.run(supersteps)
-        check_statistics(found, wanted, exact=name in EXACT)
+        check_statistics(found, wanted, exact=name in EXACT, near=name == "belief_propagation")
         for output in program(name).outputs:
             values, expected = persistent.values(output), launched.values(output)
             if name in EXACT:

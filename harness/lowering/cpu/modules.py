@@ -151,14 +151,16 @@ def load_module(source: str, stem: str) -> ModuleType:
     return module
 
 
-def _stored(path: Path, suffix: str = "") -> list[Path]:
+def _stored(path: Path, suffixes: str | tuple[str, ...] = "") -> list[Path]:
     """Return what Python, Numba and this module have stored for a module of generated functions."""
-    return list((path.parent / "__pycache__").glob(f"{path.stem}.*{suffix}"))
+    folder = path.parent / "__pycache__"
+    names = os.listdir(folder) if folder.is_dir() else []  # glob takes five times as long
+    return [folder / name for name in names if name.startswith(f"{path.stem}.") and name.endswith(suffixes)]
 
 
 def _machine_code(path: Path) -> list[Path]:
     """Return the files of Numba among them; none if NUMBA_CACHE_DIR names another folder."""
-    return _stored(path, ".nb[ic]")
+    return _stored(path, (".nbi", ".nbc"))
 
 
 def _record(path: Path) -> Path:
