@@ -26,11 +26,6 @@ _NEAR_FAR = {
 }
 
 
-def _stepwise(schedule: OnyxSchedule) -> bool:
-    """Return whether runs with a schedule are of supersteps, unless the order that is chosen for a problem is not."""
-    return not schedule.hooking and schedule.solver is None and schedule.order != NEAR_FAR
-
-
 class OnyxEngine(PerDevice):
     """Feature-aware, change-driven, folded (thesis ch. 4-6); see :class:`OnyxSchedule` for its options.
 
@@ -48,7 +43,7 @@ class OnyxEngine(PerDevice):
     def __init__(self, schedule: OnyxSchedule) -> None:
         super().__init__(schedule)
         self.tunes = bool(schedule.tune)
-        self.stepwise = _stepwise(schedule)
+        self.stepwise = not schedule.hooking and schedule.solver is None and schedule.order != NEAR_FAR
         self._ordered: dict[str, OnyxEngine] = {}  # by the order that was chosen
 
     def class_for(self, kind: str) -> str:
@@ -89,10 +84,8 @@ class OnyxEngine(PerDevice):
         if self.schedule.order == ADAPTIVE and device.kind != "cuda":
             return No(NOT_ON_CPU)
         answer = super().supports(program, graph, features, device)
-        if isinstance(answer, No):
+        if isinstance(answer, No) or self.order_of(program, graph, features, device) is None:
             return answer
-        if self.order_of(program, graph, features, device) is None:  # not that of the problem that was prepared last
-            return replace(answer, stepwise=_stepwise(self.schedule) if answer.stepwise is None else answer.stepwise)
         return replace(answer, stepwise=self.engine_for(program, graph, features, device).stepwise)
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:

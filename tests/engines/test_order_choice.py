@@ -197,8 +197,7 @@ def test_the_answer_says_whether_the_plan_of_a_problem_is_stepwise(slow):
     assert engine.supports(program, mesh, 17, CUDA).stepwise is True
     engine.stepwise = False  # as after the preparation of a mesh
     assert engine.supports(program, mesh, 17, CUDA).stepwise is True
-    assert OnyxEngine(OnyxSchedule(order="supersteps")).supports(program, mesh, 1, CUDA).stepwise is True
-    assert OnyxEngine(OnyxSchedule(direction="push")).supports(program, mesh, 1, CUDA).stepwise is True
+    assert OnyxEngine(OnyxSchedule(order="supersteps")).supports(program, mesh, 1, CUDA).stepwise is None
 
 
 def test_the_explanation_and_the_record_have_the_order_the_reason_and_the_estimates(slow):
