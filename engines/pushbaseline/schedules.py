@@ -13,8 +13,9 @@ class GunrockSchedule(EdgeOptions):
     """Gunrock's schedule.
 
     ``rebuild``: sums are rebuilt from all messages every ``rebuild`` supersteps, while the frontier has nearly all
-    edges, and before the run ends (0: never). Extrema and sums of small integers (such as the k-core's) have no
-    rounding error and are not rebuilt. On a GPU exact sums are rebuilt while the frontier has nearly all edges.
+    edges, and before the run ends (0: never; the rounding errors of all changes then stay in the sums, and answers may
+    miss the bound of their program). Extrema and sums of small integers (such as the k-core's) have no rounding
+    error and are not rebuilt. On a GPU exact sums are rebuilt while the frontier has nearly all edges.
 
     ``balance``: how the GPU distributes a frontier's edges over blocks. *block* (the default): the edges of as many
     vertices as a block has threads. *merge_path*: an equal number of vertices and edges together for each block. The
