@@ -12,7 +12,7 @@ import ctypes
 import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import cupy
 import numpy as np
@@ -22,7 +22,6 @@ from cupy.cuda.device import get_cusparse_handle
 from engines.libraries.cusparse_ways import Order, Way, all_ways, medians, queued_calls
 
 Array: TypeAlias = Any  # cupy.ndarray
-Guard = Literal["none", "first", "all"]
 T = TypeVar("T", bound=Hashable)
 
 # Constants of cusparse.h and library_types.h that CuPy does not define.
@@ -42,6 +41,20 @@ UNSUPPORTED = (cusparse.CuSparseError, PreprocessUnavailable, cupy.cuda.memory.O
 # Below this number of entries only the plainest ways are tried. Such products take no longer than their launch, and
 # cuSPARSE of CUDA 13.0 accessed invalid addresses in one of the other ways for a graph of one vertex (H100).
 FEW_ENTRIES = 1 << 14
+
+
+class Guard(NamedTuple):
+    """What a way needs so that memory that is no part of a product has no effect on it.
+
+    ``rows``: the rows of the operand to set to 0 during the product, among those that no entry multiplies. ``clear``:
+    whether the memory of the result must be set to 0 beforehand.
+    """
+
+    rows: Literal["none", "first", "all"] = "none"
+    clear: bool = False
+
+
+NO_GUARD = Guard()
 
 
 @dataclass
@@ -101,17 +114,21 @@ class CsrMatrix:
             way = self.choices.of(self, n).way
             self._prepared(way, cupy.zeros((self.shape[1], n), np.float32), cupy.zeros((self.shape[0], n), np.float32))
 
-    def product(self, dense: Array, way: Way, guard: Guard = "none") -> Array:
+    def product(self, dense: Array, way: Way, guard: Guard = NO_GUARD, before: float | None = None) -> Array:
         """Return the product in a given way, from and to arrays stored by rows; other orders are converted.
 
-        ``guard``: the rows of the operand to set to 0 during the product, among those that no entry multiplies.
+        ``before``: what the memory of the result holds beforehand; None: anything.
         """
         dense = cupy.asfortranarray(dense) if way.order == "column" else cupy.ascontiguousarray(dense)
         result = cupy.empty((self.shape[0], dense.shape[1]), np.float32, order="F" if way.order == "column" else "C")
-        if guard == "all":
+        if before is not None:
+            result[...] = before
+        if guard.clear:
+            result[...] = 0.0
+        if guard.rows == "all":
             dense = dense.copy(order="A")
             dense[self.unused] = 0.0
-        first = dense[0].copy() if guard == "first" else None
+        first = dense[0].copy() if guard.rows == "first" else None
         if first is not None:
             dense[0] = 0.0
         self.multiply(dense, result, way)
@@ -194,8 +211,8 @@ class _Operands:
 class Choice:
     """The fastest way for a matrix and a number of features, with the milliseconds of every way tried.
 
-    ``refused``: the reason, for ways that cuSPARSE does not support. ``guards``: what each way needs so that operand
-    rows that no entry multiplies have no effect; its time includes the guard.
+    ``refused``: the reason, for ways that cuSPARSE does not support. ``guards``: what each way needs; its time includes
+    the guard.
     """
 
     way: Way
@@ -267,15 +284,18 @@ class Choices:
 
 
 def _guard_of(matrix: CsrMatrix, dense: Array, way: Way) -> Guard:
-    """Return the least guard with which a product is finite.
+    """Return the least guard with which a product into memory of NaN is finite.
 
-    SpMM algorithms 1 and 3 read the operand's first row in lanes that have no entry, and multiply it by 0.
+    SpMM algorithms 1 and 3 read the operand's first row in lanes that have no entry, and multiply it by 0. SpMM
+    algorithm 3 with preprocessing multiplies the memory of the result by beta = 0 if a row has thousands of entries
+    (cuSPARSE of CUDA 13.0, H200).
     """
-    first: tuple[Guard, ...] = ("first",) if len(matrix.unused) and int(matrix.unused[0]) == 0 else ()
-    for guard in ("none", *first):
-        if not bool(cupy.isnan(matrix.product(dense, way, guard)).any()):
+    first = ("first",) if len(matrix.unused) and int(matrix.unused[0]) == 0 else ()
+    *guards, most = (Guard(rows, clear) for clear in (False, True) for rows in ("none", *first, "all"))
+    for guard in guards:
+        if not bool(cupy.isnan(matrix.product(dense, way, guard, before=np.nan)).any()):
             return guard
-    return "all"
+    return most
 
 
 def timed(ways: Sequence[T], work: Callable[[T], object]) -> dict[T, float]:

@@ -71,9 +71,20 @@ def test_rows_that_no_entry_multiplies_have_no_effect(cusparse, way, n, unused, 
     kept = dense.copy()
     cusparse.spilled = dict.fromkeys([(f"s{way.routine[1:]}", way.algorithm, way.order)], guard)
     assert np.isnan(made.product(dense, way)).any()
-    found = made.product(dense, way, guard)
+    found = made.product(dense, way, cusparse.modules.cusparse_matrix.Guard(guard))
     np.testing.assert_allclose(found, plain @ np.nan_to_num(dense).astype(np.float64), rtol=1e-5, atol=1e-6)
     assert np.array_equal(dense, kept, equal_nan=True)
+
+
+@pytest.mark.parametrize(("way", "n"), EVERY_WAY, ids=str)
+def test_memory_of_the_result_has_no_effect(cusparse, way, n):
+    """A version of cuSPARSE multiplies it by 0, which leaves NaN."""
+    made, plain = matrix_of(cusparse)
+    dense = dense_of(7, n)
+    cusparse.added = {(f"s{way.routine[1:]}", way.algorithm, way.order)}
+    assert np.isnan(made.product(dense, way)).all()
+    found = made.product(dense, way, cusparse.modules.cusparse_matrix.Guard(clear=True))
+    np.testing.assert_allclose(found, plain @ dense.astype(np.float64), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("entries", "n"), [(True, 0), (False, 2), (False, 0)])
@@ -93,13 +104,15 @@ def test_the_fastest_way_is_chosen_and_kept(cusparse, monkeypatch, way, n):
     monkeypatch.setattr(module, "FEW_ENTRIES", 0)
     cusparse.cost = lambda *given: 1.0 if given == timed_way(way) else 3.0
     cusparse.spilled = {("spMM", 1, "row"): "first", ("spMM", 2, "column"): "all", ("spMV", 1, "row"): "all"}
+    cusparse.added = {("spMM", 3, "row"), ("spMM", 2, "column"), ("spMV", 2, "row")}
     choices = module.Choices()
     made, plain = matrix_of(cusparse, choices=choices, unused=(0, 3))
     made.ready(n)
     choice = choices.of(made, n)
     assert (choice.way, choice.entries, set(choice.ms), choice.refused) == (way, plain.nnz, set(all_ways(n)), {})
     assert choice.ms == {one: 1.0 if one == way else 3.0 for one in all_ways(n)}
-    wanted = {one: cusparse.spilled.get(timed_way(one)[:3], "none") for one in all_ways(n)}
+    ways = {one: timed_way(one)[:3] for one in all_ways(n)}
+    wanted = {one: (cusparse.spilled.get(way, "none"), way in cusparse.added) for one, way in ways.items()}
     assert choice.guards == wanted
     assert str(choice).startswith(f"{way} (tried: {way} 1 ms, ")
     before = len(cusparse.calls)
