@@ -1,6 +1,7 @@
 """Choose among a few plans by timing them on the real problem: ``tune=true``.
 
-The default plans are estimates that were fitted on some graphs. On other graphs another plan may be faster. Every plan
+The default plans are estimates that were fitted on some graphs. On other graphs another plan may be faster. The default
+plan of supersteps is timed first, so that no slower plan is taken, however few seconds there are for plans. Every plan
 runs the same supersteps of the problem from the same start. Plans are prepared one after another, so that only one is
 in memory. The times are kept in the cache, by program, facts of the graph, number of features and device. If they are
 in the cache, an engine takes the fastest plan at once.
@@ -16,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engines.onyx.engine import OnyxEngine
-from engines.onyx.schedule import OnyxSchedule
+from engines.onyx.schedule import SUPERSTEPS, OnyxSchedule
 from harness.api import Engine, EngineFailure, No, Phases, Yes, cuda_unavailable
 from harness.api.figures import figures_of, known_figures
 from harness.api.forwarding import Forwarding
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from harness.api import Device, Graph, Inputs, Program
 
-_FIGURES = "onyx-plans-5"  # the number changes with the plans and with the way of timing them
+_FIGURES = "onyx-plans-6"  # the number changes with the plans and with the way of timing them
 _BUDGET_S = 10.0
 _TRIAL_S, _MOST_TRIALS = 0.1, 5  # a plan runs until it has taken this long; its shortest run counts
 _DIRECTIONS = ("pull", "push", "adaptive")
@@ -41,7 +42,7 @@ Start = tuple["Inputs", "Mapping[str, NDArray[np.generic]] | None"]
 
 
 def plans(schedule: OnyxSchedule, kind: str) -> dict[str, OnyxSchedule]:
-    """Return the schedules to try on a kind of device, by the options in which they differ.
+    """Return the schedules to try on a kind of device, by the options in which they differ; the default one first.
 
     Options that are given stay as they are, but those of *adaptive* are left out of plans of another direction. Plans
     that no program has are left out: supersteps choose their direction only in plans that follow changes.
@@ -56,7 +57,8 @@ def plans(schedule: OnyxSchedule, kind: str) -> dict[str, OnyxSchedule]:
             "persistent": (False, True) if schedule.persistent is None else (schedule.persistent,),
         }
     varied = [name for name, values in open_.items() if len(values) > 1]
-    found = {}
+    plain = replace(schedule, tune=None, tune_s=None, order=SUPERSTEPS if kind == "cuda" else schedule.order)
+    found = {"default": plain} if varied else {}
     for values in itertools.product(*open_.values()):
         options: dict[str, Any] = dict(zip(open_, values, strict=True))
         adaptive = options["direction"] == "adaptive"

@@ -18,6 +18,7 @@ from tests.engines.problems import new_engine, outputs_of, problem, program
 CPU = Device(threads=1)
 PULL, PUSH = "direction=pull change_driven=true", "direction=push change_driven=true"
 ADAPTIVE = "direction=adaptive change_driven=true"
+DEFAULT = "default"
 PULL_ALL, PUSH_ALL = "direction=pull change_driven=false", "direction=push change_driven=false"
 
 
@@ -28,12 +29,13 @@ class Clock:
 class Timed:
     """An engine of five supersteps, each of which takes ``SECONDS`` of its plan."""
 
-    SECONDS: ClassVar = {PULL: 4.0, PULL_ALL: 2.0, PUSH: 3.0, PUSH_ALL: 5.0, ADAPTIVE: 6.0}
+    SECONDS: ClassVar = {PULL: 4.0, PULL_ALL: 2.0, PUSH: 3.0, PUSH_ALL: 5.0, ADAPTIVE: 6.0, DEFAULT: 7.0}
     events: ClassVar[list]
     states: ClassVar[list]
 
     def __init__(self, schedule):
-        self.name = f"direction={schedule.direction} change_driven={str(schedule.change_driven).lower()}"
+        name = f"direction={schedule.direction} change_driven={str(schedule.change_driven).lower()}"
+        self.name = DEFAULT if schedule.change_driven is None else name
         assert not schedule.tune
 
     def supports(self, program, graph, features, device):
@@ -91,11 +93,15 @@ def tuned(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "options", "names"),
     [
-        ("cpu", {}, [PULL, PULL_ALL, PUSH, PUSH_ALL, ADAPTIVE]),
+        ("cpu", {}, [DEFAULT, PULL, PULL_ALL, PUSH, PUSH_ALL, ADAPTIVE]),
         ("cpu", {"direction": "adaptive", "change_driven": True}, ["the only plan"]),
-        ("cpu", {"direction": "push"}, ["change_driven=true", "change_driven=false"]),
+        ("cpu", {"direction": "push"}, [DEFAULT, "change_driven=true", "change_driven=false"]),
         ("cpu", {"direction": "push", "change_driven": False}, ["the only plan"]),
-        ("cuda", {"direction": "pull", "change_driven": False, "persistent": True}, ["balance=edge", "balance=warp"]),
+        (
+            "cuda",
+            {"direction": "pull", "change_driven": False, "persistent": True},
+            [DEFAULT, "balance=edge", "balance=warp"],
+        ),
     ],
 )
 def test_open_options_are_varied_and_given_ones_kept(kind, options, names):
@@ -109,6 +115,7 @@ def test_open_options_are_varied_and_given_ones_kept(kind, options, names):
 
 def test_every_plan_of_a_gpu_is_tried():
     found = plans(OnyxSchedule(tune=True), "cuda")
+    assert found.pop(DEFAULT) == OnyxSchedule(order="supersteps")
     assert len(found) == 24
     assert len({(one.direction, one.change_driven, one.balance, one.persistent) for one in found.values()}) == 24
     assert all(one.change_driven for one in found.values() if one.direction == "adaptive")
@@ -117,7 +124,8 @@ def test_every_plan_of_a_gpu_is_tried():
 @pytest.mark.parametrize("options", [{"share_by": "estimated"}, {"bottom_up": True}])
 def test_options_of_adaptive_do_not_keep_other_plans_out(options):
     ((name, value),) = options.items()
-    found = plans(OnyxSchedule(tune=True, **options), "cuda").values()
+    default, *found = plans(OnyxSchedule(tune=True, **options), "cuda").values()
+    assert getattr(default, name) == value
     assert len(found) == 24
     assert all(getattr(one, name) == (value if one.direction == "adaptive" else None) for one in found)
     given = plans(OnyxSchedule(tune=True, direction="push", **options), "cuda").values()
@@ -133,14 +141,17 @@ def test_the_fastest_plan_runs_from_the_start(tuned):
     assert engine.run(9).settled
     assert engine.resolved_options() == {
         "direction": PULL_ALL, "tune": True, "tune_s": 1e6,
-        "tried": [(PULL_ALL, 10.0), (PUSH, 15.0), (PULL, 20.0), (PUSH_ALL, 25.0), (ADAPTIVE, 30.0)],
+        "tried": [
+            (PULL_ALL, 10.0), (PUSH, 15.0), (PULL, 20.0), (PUSH_ALL, 25.0), (ADAPTIVE, 30.0),
+            (DEFAULT, 35.0),
+        ],
     }  # fmt: skip
     explained = engine.explain().splitlines()
     assert explained[1] == f"plan {PULL_ALL}: 1e+04 ms"
     assert explained[-1] == f"the plan {PULL_ALL}"
     engine.close()
     opened = [name for event, name in Timed.events if event == "prepare"]
-    assert opened == [PULL, PULL_ALL, PUSH, PUSH_ALL, ADAPTIVE, PULL_ALL]
+    assert opened == [DEFAULT, PULL, PULL_ALL, PUSH, PUSH_ALL, ADAPTIVE, PULL_ALL]
     assert [name for event, name in Timed.events if event == "close"] == opened, "one plan at a time is in memory"
 
 
@@ -159,30 +170,30 @@ def test_the_choice_is_kept_for_the_problem(tuned):
     assert again.resolved_options()["tried"][0] == (PULL_ALL, 10.0)
     Timed.events.clear()
     tuned(direction="push")
-    assert {name for event, name in Timed.events if event == "prepare"} == {PUSH, PUSH_ALL}, "another choice"
+    assert {name for event, name in Timed.events if event == "prepare"} == {DEFAULT, PUSH, PUSH_ALL}, "another choice"
 
 
 def test_the_choice_for_other_features_is_another_one(tuned):
     tuned()
     Timed.events.clear()
-    assert len(tuned(features=2).resolved_options()["tried"]) == 5
-    assert {name for event, name in Timed.events if event == "prepare"} == {PULL, PULL_ALL, PUSH, PUSH_ALL, ADAPTIVE}
+    assert len(tuned(features=2).resolved_options()["tried"]) == 6
+    assert {name for event, name in Timed.events if event == "prepare"} == set(Timed.SECONDS)
     Timed.events.clear()
     tuned()
     tuned(features=2)
     assert [name for event, name in Timed.events if event == "prepare"] == [PULL_ALL] * 2, "both choices are kept"
 
 
-@pytest.mark.parametrize("failing", [PULL, PULL_ALL])
+@pytest.mark.parametrize("failing", [DEFAULT, PULL, PULL_ALL])
 def test_plans_that_fail_are_left_out_this_time(tuned, monkeypatch, failing):
     with monkeypatch.context() as changed:
         changed.setattr(Timed, "SECONDS", {**Timed.SECONDS, failing: None})
         engine = tuned()
         assert [name for name, _ in engine.resolved_options()["tried"]] == [
-            name for name in (PULL_ALL, PUSH, PULL, PUSH_ALL, ADAPTIVE) if name != failing
+            name for name in (PULL_ALL, PUSH, PULL, PUSH_ALL, ADAPTIVE, DEFAULT) if name != failing
         ]
         assert f"plan {failing} failed: no room" in engine.explain()
-    assert len(tuned().resolved_options()["tried"]) == 5
+    assert len(tuned().resolved_options()["tried"]) == 6
 
 
 def test_an_engine_of_which_every_plan_fails_fails(tuned, monkeypatch):
@@ -192,8 +203,8 @@ def test_an_engine_of_which_every_plan_fails_fails(tuned, monkeypatch):
 
 
 def test_no_further_plan_is_tried_after_the_budget_and_the_next_engine_tries_again(tuned):
-    assert [name for name, _ in tuned(tune_s=1.0).resolved_options()["tried"]] == [PULL]
-    assert len(tuned().resolved_options()["tried"]) == 5
+    assert [name for name, _ in tuned(tune_s=1.0).resolved_options()["tried"]] == [DEFAULT]
+    assert len(tuned().resolved_options()["tried"]) == 6
 
 
 def test_plans_start_as_the_run_does(tuned):
@@ -269,4 +280,4 @@ def test_a_plan_is_timed_until_a_tenth_of_a_second_is_taken_and_five_times_at_mo
     resets = Counter(name for event, name in Timed.events if event == "reset")
     found = {name: count - 1 for name, count in resets.items()}  # one run warms up
     # the first plan also counts the supersteps, and is the one that runs
-    assert found == {PULL: trials + 2, **dict.fromkeys([PULL_ALL, PUSH, PUSH_ALL, ADAPTIVE], trials)}
+    assert found == {DEFAULT: trials + 2, **dict.fromkeys([PULL, PULL_ALL, PUSH, PUSH_ALL, ADAPTIVE], trials)}
