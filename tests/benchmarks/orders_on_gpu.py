@@ -18,11 +18,11 @@ import numpy as np
 from harness.algorithms.bfs import BFS
 from harness.algorithms.components import Components
 from harness.algorithms.sssp import SSSP
-from harness.contract import Device, Engine, EngineFailure, Phases, ScheduleError, Yes
+from harness.contract import Device, Engine
 from harness.graph import Graph
 from harness.graph.generators import delaunay, grid, rmat
 from harness.language import Algorithm, trace
-from tests.benchmarks.workloads import new_engine
+from tests.benchmarks.workloads import ready
 
 ALGORITHMS: dict[str, type[Algorithm]] = {"bfs": BFS, "sssp": SSSP, "components": Components}
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -53,21 +53,6 @@ def opened(text: str) -> Graph:
     return delaunay(int(size))
 
 
-def ready(plan: str, algorithm: Algorithm, graph: Graph, features: int, device: Device) -> Engine | str:
-    """Return an engine that is ready to run, or the reason why there is none."""
-    name, options = PLANS[plan]
-    program = trace(algorithm)
-    try:
-        engine = new_engine(name, **options)
-        answer = engine.supports(program, graph, features, device)
-        if not isinstance(answer, Yes):
-            return answer.reason
-        engine.prepare(program, graph, features, device, Phases())
-    except (ScheduleError, EngineFailure) as error:
-        return str(error)
-    return engine
-
-
 def steps_of(engine: Engine, supersteps: int) -> str:
     """Return the steps of a run, and the edges that near-far has visited, in millions."""
     solved = dict(engine.resolved_options().get("solved", ()))
@@ -79,7 +64,7 @@ def compare(algorithm: Algorithm, graph: Graph, features: int, device: Device, p
     graph = algorithm.prepare_graph(graph)
     program, inputs = trace(algorithm), algorithm.inputs(graph, features)
     (output,) = program.outputs
-    found = {plan: ready(plan, algorithm, graph, features, device) for plan in plans}
+    found = {plan: ready(PLANS[plan], algorithm, graph, features, device) for plan in plans}
     engines = {plan: engine for plan, engine in found.items() if isinstance(engine, Engine)}
     seconds: dict[str, list[float]] = {plan: [] for plan in engines}
     steps, answers = {}, {}

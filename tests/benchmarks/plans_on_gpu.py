@@ -20,10 +20,10 @@ from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.manifold_ranking import ManifoldRanking
 from harness.algorithms.pagerank import PageRank
 from harness.algorithms.sssp import SSSP
-from harness.contract import Device, Engine, EngineFailure, Phases, ScheduleError, Yes
+from harness.contract import Device
 from harness.graph import Graph, open_graph
-from harness.language import Algorithm, trace
-from tests.benchmarks.workloads import new_engine
+from harness.language import trace
+from tests.benchmarks.workloads import ready
 
 ALGORITHMS: dict[str, Any] = {
     "bfs": BFS, "sssp": SSSP, "components": Components, "kcore": KCore, "pagerank": PageRank,
@@ -68,21 +68,6 @@ def opened(text: str) -> Graph:
     return open_graph(factory, {"num_vertices": int(size)})
 
 
-def ready(plan: str, algorithm: Algorithm, graph: Graph, features: int, device: Device) -> Engine | str:
-    """Return an engine that is ready to run, or the reason why there is none."""
-    name, options = PLANS[plan]
-    try:
-        engine = new_engine(name, **options)
-        program = trace(algorithm)
-        answer = engine.supports(program, graph, features, device)
-        if not isinstance(answer, Yes):
-            return answer.reason
-        engine.prepare(program, graph, features, device, Phases())
-    except (ScheduleError, EngineFailure) as error:
-        return str(error)
-    return engine
-
-
 def main() -> None:
     """Read the arguments, run, print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.plans_on_gpu", description=__doc__)
@@ -103,7 +88,7 @@ def main() -> None:
         if time.perf_counter() - began > given.seconds:
             print(f"{plan}: no time left")
             continue
-        engine = ready(plan, algorithm, graph, given.features, device)
+        engine = ready(PLANS[plan], algorithm, graph, given.features, device)
         if isinstance(engine, str):
             print(f"{plan}: {engine[:90]}")
             continue

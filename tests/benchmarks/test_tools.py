@@ -6,9 +6,12 @@ import sys
 
 import pytest
 
+from harness.algorithms.bfs import BFS
+from harness.contract import Device
 from harness.graph.generators import grid
 from tests.benchmarks import aggregation, near_far, orders_on_gpu, plans_on_gpu, second_thread
 from tests.benchmarks.one_renderer import __main__ as one_renderer
+from tests.benchmarks.workloads import ready
 
 
 def printed(command, arguments, capsys, monkeypatch):
@@ -68,9 +71,23 @@ def test_orders_are_timed_side_by_side_and_their_answers_compared(capsys, monkey
     lines = printed(orders_on_gpu, [*small, "near_far", "hooking", "tigr"], capsys, monkeypatch)
     assert [line.split(" k=1 grid_12x12 ")[0] for line in lines] == ["bfs", "components"]
     assert all(line.count("; ") == 3 + (line.startswith("components")) for line in lines), "bfs has no hooking"
-    assert orders_on_gpu.ready("hooking", orders_on_gpu.BFS(), grid(4, 4), 1, orders_on_gpu.Device()).startswith(
-        "hooking: bfs"
-    )
     assert printed(orders_on_gpu, ["--seconds", "0", *small], capsys, monkeypatch) == [
         "bfs k=1 roads:12: no time left", "components k=1 roads:12: no time left",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [(orders_on_gpu.PLANS["hooking"], "hooking: bfs"), (plans_on_gpu.PLANS["onyx adaptive"], "option balance has")],
+)
+def test_the_plans_of_both_commands_are_refused_with_the_reason(plan, reason):
+    found = ready(plan, BFS(), grid(4, 4), 1, Device())
+    assert isinstance(found, str)
+    assert reason in found
+
+
+def test_an_engine_that_is_ready_runs():
+    engine = ready(orders_on_gpu.PLANS["near_far"], BFS(), grid(4, 4), 1, Device())
+    engine.reset(BFS().inputs(grid(4, 4), 1))
+    assert engine.run(99).settled
+    engine.close()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.contract import Device, Engine, Phases, schedule_from_options
+from harness.contract import Device, Engine, EngineFailure, Phases, ScheduleError, Yes, schedule_from_options
 from harness.graph import Graph, open_graph
 from harness.graph.generators import grid
 from harness.language import Algorithm, Expression, Inputs, K, ProgramBuilder, Reader, normalize, trace
@@ -71,6 +72,26 @@ def new_engine(name: str, **options: Any) -> Engine:
     module, _, attribute = spec.factory.partition(":")
     engine: Engine = getattr(importlib.import_module(module), attribute)(schedule_from_options(spec, options))
     return engine
+
+
+def ready(
+    engine: tuple[str, Mapping[str, Any]], algorithm: Algorithm, graph: Graph, features: int, device: Device
+) -> Engine | str:
+    """Return an engine that is prepared for an algorithm, or the reason why there is none.
+
+    ``engine``: its name and the options of its schedule.
+    """
+    name, options = engine
+    program = trace(algorithm)
+    try:
+        made = new_engine(name, **options)
+        answer = made.supports(program, graph, features, device)
+        if not isinstance(answer, Yes):
+            return answer.reason
+        made.prepare(program, graph, features, device, Phases())
+    except (ScheduleError, EngineFailure) as error:
+        return str(error)
+    return made
 
 
 def prepared(name: str, algorithm: Algorithm, graph: Graph, features: int, threads: int, **options: Any) -> Engine:
