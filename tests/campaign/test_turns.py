@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import itertools
 import os
 import resource
 from collections import Counter
@@ -124,8 +125,18 @@ def registry(monkeypatch):
 
 
 @pytest.fixture
-def ran(registry, events, tmp_path, monkeypatch):
-    """Run a cell in this process; return its report and the events."""
+def steady(monkeypatch):
+    """Replace the clock: every reading is 10 us after the one before, however busy the machine is.
+
+    Runs, resets and readings of answers then take equally long, so that none is repeated as implausibly slow.
+    """
+    readings = itertools.count()
+    monkeypatch.setattr("harness.clock.perf_counter", lambda: next(readings) * 1e-5)
+
+
+@pytest.fixture
+def ran(registry, events, steady, tmp_path, monkeypatch):
+    """Run a cell in this process, by a steady clock; return its report and the events."""
     monkeypatch.setattr(child, "load_plugins", lambda *_, **__: registry)
 
     def run(kind, repetitions=1, **changes):
