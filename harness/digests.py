@@ -1,4 +1,4 @@
-"""Detect damage to cached files by a digest in a file beside them."""
+"""Detect damage to cached files by a digest: in a file beside several of them, or in the first line of one."""
 
 from __future__ import annotations
 
@@ -38,3 +38,14 @@ def matches(record: Path, files: Iterable[Path]) -> bool | None:
 def record_digest(record: Path, files: Iterable[Path]) -> None:
     """Write the digest of files to ``record``. Raises OSError."""
     write_whole(record, digest_of(files))
+
+
+def write_checked(path: Path, content: bytes) -> None:
+    """Write a file whose first line is the digest of the content after it, both at once. Raises OSError."""
+    write_whole(path, xxhash.xxh3_128_hexdigest(content).encode() + b"\n" + content)
+
+
+def read_checked(path: Path) -> bytes | None:
+    """Return the content of a file that :func:`write_checked` wrote; None if it is damaged. Raises OSError."""
+    found, _, content = path.read_bytes().partition(b"\n")
+    return content if found == xxhash.xxh3_128_hexdigest(content).encode() else None

@@ -44,6 +44,16 @@ class Compiled:
     code: bytes
     log: str
 
+    def to_bytes(self) -> bytes:
+        """Return the number of bytes of the code in a line, the code, and the log."""
+        return b"%d\n%b%b" % (len(self.code), self.code, self.log.encode())
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Compiled:
+        """Return what :meth:`to_bytes` stored."""
+        count, _, rest = content.partition(b"\n")
+        return cls(rest[: int(count)], rest[int(count) :].decode())
+
     def resources(self) -> dict[str, dict[str, int]]:
         """Return for each kernel: registers per thread, stack and spilled bytes, static shared bytes per block."""
         found = {}
@@ -62,17 +72,17 @@ def compiled(source: str, headers: Mapping[str, str], architecture: str) -> Comp
     """Compile ``source`` for ``architecture`` ("sm_90"), or read the result of an earlier compilation from disk.
 
     ``headers``: the text of every file that ``source`` can include, by name. A damaged result, as after a power
-    failure, is compiled again: it differs from the digest beside it. Raises CompilationFailed, and CacheError if the
+    failure, is compiled again: it differs from the digest in its file. Raises CompilationFailed, and CacheError if the
     result cannot be written.
     """
     from cupy.cuda import nvrtc
 
     digest = hashlib.sha256(repr((nvrtc.getVersion(), OPTIONS, architecture, source, sorted(headers.items()))).encode())
-    path = cache_folder() / f"{digest.hexdigest()[:32]}_{architecture}.cubin"
-    log, record = path.with_suffix(".log"), path.with_suffix(".digest")
-    if path.exists() and log.exists():
-        if digests.matches(record, (path, log)) is not False:
-            return Compiled(path.read_bytes(), log.read_text(encoding="utf-8"))
+    path = cache_folder() / f"{digest.hexdigest()[:32]}_{architecture}.compiled"
+    if path.exists():
+        stored = digests.read_checked(path)
+        if stored is not None:
+            return Compiled.from_bytes(stored)
         logger.warning("%s: this machine code is damaged; compiling it again", path)
     try:
         result = _compile(source, headers, architecture)
@@ -82,9 +92,7 @@ def compiled(source: str, headers: Mapping[str, str], architecture: str) -> Comp
             write_whole(failed, source)
         raise CompilationFailed(f"{error}\nthe generated source: {failed}") from error
     with cache.filling_cache():
-        write_whole(log, result.log)
-        write_whole(path, result.code)
-        digests.record_digest(record, (path, log))
+        digests.write_checked(path, result.to_bytes())  # one file, which processes replace as a whole
     return result
 
 

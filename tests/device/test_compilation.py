@@ -102,27 +102,65 @@ def test_headers_are_part_of_the_cache_key(tmp_path, monkeypatch):
     one = compilation.compiled(source, {"size.cuh": "#define SIZE 128"}, "sm_90")
     two = compilation.compiled(source, {"size.cuh": "#define SIZE 256"}, "sm_90")
     assert (one.resources()["shares"]["shared"], two.resources()["shares"]["shared"]) == (512, 1024)
-    assert len(list((tmp_path / "cuda").glob("*.cubin"))) == 2
+    assert len(list((tmp_path / "cuda").glob("*.compiled"))) == 2
     monkeypatch.setattr(compilation, "_compile", lambda *_: pytest.fail("compiled again"))
     again = compilation.compiled(source, {"size.cuh": "#define SIZE 256"}, "sm_90")
     assert again == two
 
 
-@pytest.mark.parametrize("suffix", [".cubin", ".log", ".digest"])
-def test_damaged_machine_code_is_compiled_again(suffix, tmp_path, monkeypatch):
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """Return the results of the next compilations, and use an empty cache."""
     from harness.device import compilation
 
+    made = [compilation.Compiled(b"\x7fELF\n code", "a log"), compilation.Compiled(b"\x7fELF\n code", "another\nlog")]
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
-    made = [compilation.Compiled(b"\x7fELF code", "a log"), compilation.Compiled(b"\x7fELF code", "another log")]
     monkeypatch.setattr(compilation, "_compile", lambda *_: made.pop(0))
+    return made
+
+
+@pytest.mark.parametrize("at", [0, 40, -1])
+def test_damaged_machine_code_is_compiled_again(at, tmp_path, results):
+    from harness.device import compilation
+
     first = compilation.compiled(SMALL, {}, "sm_90")
     assert compilation.compiled(SMALL, {}, "sm_90") == first
-    (path,) = (tmp_path / "cuda").glob(f"*{suffix}")
-    path.write_bytes(path.read_bytes()[:-1])
+    (path,) = (tmp_path / "cuda").iterdir()
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
     second = compilation.compiled(SMALL, {}, "sm_90")
-    assert second.log == "another log"
+    assert second.log == "another\nlog"
     assert compilation.compiled(SMALL, {}, "sm_90") == second
-    assert not made
+    assert not results
+
+
+def test_a_result_that_two_processes_store_is_whole_at_any_moment(results, monkeypatch, caplog):
+    """The logs of two compilations differ."""
+    from harness import digests
+    from harness.device import compilation
+
+    both, inner, other, read = list(results), digests.write_whole, [], []
+
+    def compile_here(*_):
+        found = results.pop()
+        if results:  # another process begins later, and stores its result first
+            other.append(compilation.compiled(SMALL, {}, "sm_90"))
+        return found
+
+    def write(*arguments):
+        inner(*arguments)
+        if other:
+            read.append(compilation.compiled(SMALL, {}, "sm_90"))
+
+    monkeypatch.setattr(compilation, "_compile", compile_here)
+    monkeypatch.setattr(digests, "write_whole", write)
+    monkeypatch.setattr(compilation, "write_whole", write)
+    assert compilation.compiled(SMALL, {}, "sm_90") == both[1]
+    assert other == [both[0]]
+    assert read
+    assert set(read) <= {*both}
+    assert not caplog.records
 
 
 def test_an_error_shows_the_line_of_the_source():
