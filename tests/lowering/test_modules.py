@@ -116,6 +116,30 @@ def test_machine_code_with_a_changed_byte_is_not_run(folder, damaged):
     assert run_process() == (1, 0)
 
 
+def test_machine_code_that_another_process_is_storing_is_waited_for(folder, monkeypatch, caplog):
+    """Until it has stored all of it, its files differ from the digest."""
+    module = load_module(SOURCE, "doubling")
+    (path,) = (folder / "__pycache__").glob("*.nbc")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    del sys.modules[module.__name__]
+    waited, lock = [], modules.fcntl.flock
+
+    def stored_meanwhile(handle, operation):
+        waited.append(handle.name)
+        path.write_bytes(whole)
+        lock(handle, operation)
+
+    monkeypatch.setattr(modules.fcntl, "flock", stored_meanwhile)
+    again = load_module(SOURCE, "doubling")
+    assert waited == [str(folder / f"{module.__name__}.py")]
+    assert not caplog.records
+    assert again.double.stats.cache_hits, "it is not compiled again"
+    del sys.modules[module.__name__]
+    load_module(SOURCE, "doubling")
+    assert len(waited) == 1, "nobody waits for code that has its digest"
+
+
 def test_a_damaged_compiled_module_is_replaced(folder, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setattr(sys, "pycache_prefix", None)

@@ -71,14 +71,15 @@ def write_once(path: Path, text: str) -> None:
     if _holds(path, text):
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(path.parent):
+    with _locked(path.parent.with_suffix(".lock")):
         if not _holds(path, text):
             write_whole(path, text)
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    with folder.with_suffix(".lock").open("a") as handle:
+def _locked(path: Path) -> Iterator[None]:
+    """Wait until no other process has locked a file, which is created if it is missing; lock it for the block."""
+    with path.open("a") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
@@ -121,33 +122,36 @@ def load_module(source: str, stem: str) -> ModuleType:
     """Return the module with this source, named `stem` and a hash; the same source gives the same module object.
 
     `stem` is a Python identifier that makes profiles readable. Damaged machine code, as after a power failure, is
-    compiled again: it differs from the digest that the process which compiled it has stored beside it. Errors in the
-    source are raised unchanged. Raises CacheError if the module, or the machine code beside it, cannot be written.
+    compiled again: it differs from the digest that the process which compiled it has stored beside it. Another process
+    that compiles the module meanwhile is waited for. Errors in the source are raised unchanged. Raises CacheError if
+    the module, or the machine code beside it, cannot be written.
     """
     name = module_name(source, stem)
     loaded = sys.modules.get(name)
     if loaded is not None:
         return loaded
     path = cache_folder() / f"{name}.py"
-    with cache.filling_cache():
-        write_once(path, source)
-        if digests.matches(_record(path), _machine_code(path)) is False:
-            _drop(path)
-    try:
-        module = _executed(name, path)
-    except (MemoryError, cache.CacheError):
-        raise
-    except Exception:  # the source has an error, or a stored file is damaged, whose pickles raise anything
-        if not _stored(path):
-            raise
+    with contextlib.ExitStack() as held:
         with cache.filling_cache():
-            _drop(path)
-        module = _executed(name, path)
-    with cache.filling_cache():
-        stored = _machine_code(path)
-        if stored and not digests.matches(_record(path), stored):
-            with _locked(path.parent):  # the last process to store machine code is the last to record a digest
-                digests.record_digest(_record(path), _machine_code(path))
+            write_once(path, source)
+            if not digests.matches(_record(path), _machine_code(path)):
+                held.enter_context(_locked(path))  # another process may be storing machine code and its digest
+                if digests.matches(_record(path), _machine_code(path)) is False:
+                    _drop(path)
+        try:
+            module = _executed(name, path)
+        except (MemoryError, cache.CacheError):
+            raise
+        except Exception:  # the source has an error, or a stored file is damaged, whose pickles raise anything
+            if not _stored(path):
+                raise
+            with cache.filling_cache():
+                _drop(path)
+            module = _executed(name, path)
+        with cache.filling_cache():
+            stored = _machine_code(path)
+            if stored and not digests.matches(_record(path), stored):
+                digests.record_digest(_record(path), stored)
     return module
 
 
