@@ -66,7 +66,8 @@ class Yes:
     """The engine can run this; it will allocate about ``bytes_needed`` bytes in addition to the graph.
 
     On a GPU these are bytes of the device, and ``host_bytes`` those of the host: page-locked, or of panels of features.
-    ``stepwise``: of the plan for this problem (:attr:`Engine.stepwise`); None: that of the engine.
+    ``stepwise``: of the plan for this problem (:attr:`Engine.stepwise`); None: that of the engine before it is prepared
+    for any problem.
     """
 
     bytes_needed: int
@@ -210,7 +211,8 @@ class Engine(ABC):
     sets it to False. Its ``run`` ignores the limit, solves until the answer has settled, and returns ``settled`` True
     with no supersteps, which the tables show as not counted. If it does not get there it raises EngineFailure. The
     harness gives it neither a limit below the program's own nor a warm start. If the plan of a problem decides, the
-    answer of ``supports`` says so, and the attribute is that of the problem after ``prepare``.
+    answer of ``supports`` says so, and the attribute is that of the problem after ``prepare``. Earlier problems have no
+    effect on the answer.
 
     ``tunes``: ``prepare``, or the first ``reset`` after it, chooses options by timing, within ``phases.alone``. What it
     tries may need three times the memory that ``supports`` reports.

@@ -57,7 +57,8 @@ class GuardedEngine(Engine):
         if not isinstance(engine, Engine):
             raise malformed("the factory's result", engine, "an instance of a subclass of harness.api.Engine")
         super().__init__(getattr(engine, "schedule", None))
-        self._engine, self.use, self.stepwise, self.tunes = engine, use, _stepwise(engine), bool(engine.tunes)
+        self._engine, self.use, self.tunes = engine, use, bool(engine.tunes)
+        self._by_default = self.stepwise = _stepwise(engine)  # if the answer of supports says nothing
         self._problem: tuple[Program, Graph, int] | None = None
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
@@ -68,7 +69,7 @@ class GuardedEngine(Engine):
             host = checked_count("supports(): Yes.host_bytes", answer.host_bytes)
             if not isinstance(answer.stepwise, bool | None):
                 raise malformed("supports(): Yes.stepwise", answer.stepwise, "a bool or None")
-            return Yes(needed, host, self.stepwise if answer.stepwise is None else answer.stepwise)
+            return Yes(needed, host, self._by_default if answer.stepwise is None else answer.stepwise)
         if isinstance(answer, No):
             return No(checked_text("supports(): No.reason", answer.reason))
         raise malformed("supports()", answer, "a Yes or a No")

@@ -8,6 +8,7 @@ p/k of the whole, and the edges are read once for every panel. The results are k
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,8 +110,8 @@ class PanelEngine(Engine):
             return answer
         host = Problem(program, graph, features, width).host_bytes
         if device.kind == "cpu":
-            return Yes(answer.bytes_needed + host, answer.host_bytes)
-        return Yes(answer.bytes_needed, answer.host_bytes + host)
+            return replace(answer, bytes_needed=answer.bytes_needed + host)
+        return replace(answer, host_bytes=answer.host_bytes + host)
 
     def _pose(self, program: Program, graph: Graph, features: int, device: Device) -> int:
         """Set the problem; return the features of a panel. Raises EngineFailure if it cannot run in panels."""

@@ -8,8 +8,12 @@ import time
 import numpy as np
 import pytest
 
+from harness.algorithms.pagerank import PageRank
 from harness.campaign.engine_checks import MalformedAnswer, checked_order, checked_share, checked_statistics
-from harness.contract import No, RunStatistics, Superstep, Transfers, Yes
+from harness.campaign.guarded_engine import GuardedEngine
+from harness.contract import Device, No, Phases, RunStatistics, Superstep, Transfers, Yes
+from harness.graph.generators import grid
+from harness.language import trace
 from harness.records.outcome import Outcome
 from harness.transactions import Behaviour, KernelBehaviour, Loads
 from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
@@ -190,6 +194,26 @@ def test_a_malformed_memory_model_is_reported_and_the_run_stays_ok(record_of, an
     record = record_of(modelled(answer), memory="model")
     assert record["outcome"] == "ok", record["reason"]
     assert record["memory"]["reason"].startswith(f"no model: {message}")
+
+
+class WholeAtOddFeatures(Right):
+    """Solves problems with an odd number of features as a whole."""
+
+    def supports(self, program, graph, features, device):
+        return Yes(1000, stepwise=False) if features % 2 else Yes(1000)
+
+    def prepare(self, program, graph, features, device, phases):
+        self.stepwise = features % 2 == 0
+
+
+def test_an_answer_does_not_depend_on_the_problem_that_was_prepared():
+    posed, device = trace(PageRank()), Device(threads=1)
+    graph, engine = grid(3, 3), GuardedEngine(WholeAtOddFeatures(None))
+    expected = [Yes(1000, stepwise=features % 2 == 0) for features in (1, 2)]
+    for prepared in (1, 2, 1):
+        assert [engine.supports(posed, graph, features, device) for features in (1, 2)] == expected
+        engine.prepare(posed, graph, prepared, device, Phases())
+        assert engine.stepwise == (prepared == 2), "that of the prepared problem"
 
 
 STEPS = [Superstep(1, 2, "push")] * 3

@@ -10,8 +10,10 @@ import pytest
 from engines.onyx.engine import OnyxEngine
 from engines.onyx.policy import DEFAULT
 from engines.onyx.schedule import OnyxSchedule
+from harness.algorithms.pagerank import PageRank
+from harness.campaign.guarded_engine import GuardedEngine
 from harness.contract import No, Phases, Unsupported
-from harness.language import Inputs
+from harness.language import Inputs, trace
 from tests.emulation.test_hooking import hooking_emulated  # noqa: F401  a fixture
 from tests.emulation.test_near_far import emulated_near_far  # noqa: F401  a fixture
 from tests.engines.near_far import GRAPHS, PROGRAMS, by_supersteps, starts
@@ -69,6 +71,23 @@ def test_a_given_order_gives_the_same_values(order, device):
     assert bool(statistics.supersteps) == (order == "supersteps")
     assert options["order"] == ("supersteps" if order == "supersteps" else "near_far")
     assert ("chosen by the engine: degrees" in text) == (order == "adaptive")
+
+
+def test_an_answer_does_not_depend_on_the_problem_that_was_prepared(device):
+    """The orders of paths and components are chosen; PageRank has supersteps only."""
+    mesh, others = GRAPHS["mesh"](), [trace(PageRank()), PROGRAMS["lengths"], PROGRAMS["copies"]]
+
+    def answers(engine):
+        return [engine.supports(program, mesh, features, device) for program in others for features in (1, TOO_MANY)]
+
+    expected = answers(GuardedEngine(OnyxEngine(OnyxSchedule())))
+    assert [answer.stepwise for answer in expected] == [True, True, False, True, False, True]
+    engine = GuardedEngine(OnyxEngine(OnyxSchedule()))
+    for program, features in (("lengths", 1), ("copies", 1), ("lengths", TOO_MANY)):
+        engine.prepare(PROGRAMS[program], mesh, features, device, Phases())
+        assert engine.stepwise == (features == TOO_MANY)
+        assert answers(engine) == expected
+    engine.close()
 
 
 def test_negative_lengths_are_refused_at_the_reset(device):

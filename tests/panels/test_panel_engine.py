@@ -107,6 +107,15 @@ def test_accesses_are_counted_where_one_panel_has_all_features(panel):
         assert found == No("accesses are counted for all features at once; omit panel")
 
 
+@pytest.mark.parametrize("device", [CPU, GPU])
+def test_an_answer_says_whether_the_plan_of_a_panel_is_stepwise(device, monkeypatch):
+    posed, (graph, _) = program("pagerank"), problem("pagerank", "scattered", 5)
+    engine, inner = made(2)
+    assert engine.supports(posed, graph, 5, device).stepwise is None
+    monkeypatch.setattr(inner, "supports", lambda *_: Yes(1000, stepwise=False))
+    assert engine.supports(posed, graph, 5, device).stepwise is False
+
+
 def test_a_panel_is_chosen_automatically_on_a_gpu_only():
     posed, (graph, _) = program("pagerank"), problem("pagerank", "scattered", 5)
     engine, inner = made(AUTO)
