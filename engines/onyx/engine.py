@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from engines.onyx.order_choice import OrderChoice, chosen_order
 from engines.onyx.policy import DEFAULT
-from engines.onyx.schedule import ADAPTIVE, NEAR_FAR
-from harness.api import Engine, EngineFailure, No, PerDevice, Yes
+from engines.onyx.schedule import ADAPTIVE, NEAR_FAR, SUPERSTEPS
+from harness.api import Device, Engine, EngineFailure, No, PerDevice, Yes
 
 if TYPE_CHECKING:
     from engines.onyx.schedule import OnyxSchedule
-    from harness.api import Device, Graph, Phases, Program
+    from harness.api import Graph, Inputs, Phases, Program
 
 NOT_ON_CPU = "order=adaptive is built for a GPU; give supersteps or near_far, or leave it unset"
 _HOOKING = {
@@ -97,6 +97,16 @@ class OnyxEngine(PerDevice):
         """Generate code with the engine for the order of the problem."""
         self._choice = self.order_of(program, graph, features, device)
         super().generate(program, graph, features, device)
+
+    def memory_model(self, program: Program, graph: Graph, features: int, inputs: Inputs) -> Any:
+        """Return the behaviour of a superstep, or No; also if ``order=adaptive`` chooses a run without supersteps."""
+        choice = None
+        if self.schedule.order == ADAPTIVE:
+            choice = self.order_of(program, graph, features, Device("cuda"))
+        if choice is not None and choice.order != SUPERSTEPS:
+            reason = f"memory transactions are counted for a superstep, and order=adaptive chooses {choice.order}"
+            return No(f"{reason}; give order=supersteps")
+        return super().memory_model(program, graph, features, inputs)
 
     def resolved_options(self) -> Mapping[str, Any]:
         """Return the options of the engine for the order, with the reason and the estimates if it was chosen."""

@@ -11,6 +11,8 @@ from harness.campaign.child_report import ChildReport
 from harness.campaign.device_use import DeviceUse
 from harness.campaign.guarded_engine import GuardedEngine
 from harness.campaign.ncu_child import counted
+from harness.campaign.preflight import uncounted
+from harness.campaign.resolution import answer_of
 from harness.contract import EngineSpec, No, Phases, schedule_from_options
 from harness.plain_text import describe_error, print_traceback
 from harness.transactions.profiler import ProfilerError
@@ -22,7 +24,14 @@ if TYPE_CHECKING:
 def memory_of(
     spec: EngineSpec, cell: Cell, problem: Problem, report: ChildReport, phases: Phases, folder: Path
 ) -> dict[str, Any]:
-    """Return the model's result and, if ``cell.memory`` requests them, the counters; missing ones with the reason."""
+    """Return the model's result and, if ``cell.memory`` requests them, the counters; missing ones with the reason.
+
+    Neither is of a plan that solves the whole problem, which has no superstep to count.
+    """
+    answer = answer_of(spec, cell, problem, cell.schedule)
+    whole = "" if answer is None else uncounted(answer, cell)
+    if whole:
+        return {"model": None, "counters": None, "reason": whole}
     reasons = []
     counters = None
     found = _modelled(spec, cell, problem)

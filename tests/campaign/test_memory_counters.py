@@ -10,7 +10,7 @@ import pytest
 from harness.campaign import memory_counters, ncu_child
 from harness.campaign.cell import resolve_cell
 from harness.campaign.preflight import profiler_refusal
-from harness.contract import No
+from harness.contract import No, Yes
 from harness.plugins import load_plugins
 from harness.records import read_records
 from harness.transactions.profiler import ProfilerError
@@ -132,6 +132,19 @@ def test_what_is_missing_has_its_reason(monkeypatch, requested, model, counted, 
     assert memory_counters.memory_of(spec, cell, problem, None, None, "folder") == found
     assert asked == ([("memory", None), "alone", ([cell], "folder", 7.0)] if requested == "counters" else [])
     assert engine.closed == 1
+
+
+def test_a_run_that_is_no_superstep_is_not_counted_as_one(monkeypatch):
+    def counts(*_):
+        raise AssertionError("a whole run is counted")
+
+    monkeypatch.setattr(memory_counters, "answer_of", lambda *_: Yes(1, stepwise=False))
+    for name in ("load", "counted"):
+        monkeypatch.setattr(memory_counters, name, counts)
+    cell = SimpleNamespace(memory="counters", engine="whole", schedule={})
+    found = memory_counters.memory_of(SimpleNamespace(factory="made"), cell, None, None, None, "folder")
+    reason = "memory transactions are counted for a superstep, and engine 'whole' solves the whole problem"
+    assert found == {"model": None, "counters": None, "reason": reason}
 
 
 def test_memory_that_runs_out_in_a_model_is_the_cells(monkeypatch):

@@ -105,6 +105,8 @@ def test_an_order_that_is_given_is_kept_or_refused(fields_of):
     assert "order_reason" not in fields["schedule"]
     fields = fields_of({"order": "near_far"}, memory="model")  # the times remain
     assert (fields["outcome"], fields["schedule"]["order"]) == ("ok", "near_far")
+    reason = "memory transactions are counted for a superstep, and engine 'onyx' solves the whole problem"
+    assert fields["memory"] == {"model": None, "counters": None, "reason": reason}
 
 
 def test_a_sampled_check_is_of_the_final_state(fields_of):

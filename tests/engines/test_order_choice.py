@@ -18,7 +18,8 @@ from harness.algorithms.sssp import SSSP
 from harness.contract import Device, EngineFailure, No, ScheduleError, Yes
 from harness.facts import Degrees, GraphFacts
 from harness.graph.generators import delaunay, grid, rmat
-from harness.language import trace
+from harness.language import Inputs, trace
+from harness.lowering.cuda.engine import CudaEngine
 from tests.engines.near_far import PROGRAMS, paths
 
 CUDA = Device("cuda")
@@ -225,6 +226,23 @@ def test_small_graphs_take_supersteps_which_say_why():
     assert options["direction"] in ("pull", "push", "adaptive")
     assert dict(options["order_estimates"]).keys() == {"supersteps", "near_far"}
     assert f"order: supersteps, chosen by the engine: {options['order_reason']}\n" in engine.explain()
+
+
+def test_accesses_are_modelled_of_the_order_that_runs(slow, monkeypatch):
+    """A model of supersteps is none of a run by near-far."""
+    engine, mesh, hubs = OnyxEngine(OnyxSchedule(order="adaptive")), delaunay(3000), rmat(8, symmetric=True)
+    monkeypatch.setattr(CudaEngine, "memory_model", lambda *_: "of supersteps")
+    reason = "memory transactions are counted for a superstep, and order=adaptive chooses"
+    assert engine.supports(PROGRAMS["lengths"], mesh, 1, CUDA).stepwise is False
+    for name, order in (("lengths", "near_far"), ("copies", "hooking")):
+        found = engine.memory_model(PROGRAMS[name], mesh, 1, Inputs({}))
+        assert found == No(f"{reason} {order}; give order=supersteps")
+    monkeypatch.setattr(OnyxEngine, "policy", replace(DEFAULT, visiting_s=(0, 0, 1e-12, 0)))
+    assert engine.memory_model(PROGRAMS["lengths"], hubs, 1, Inputs({})) == "of supersteps"
+    for options in ({}, {"order": "supersteps"}):  # of a run on a CPU, or where the harness has chosen supersteps
+        assert OnyxEngine(OnyxSchedule(**options)).memory_model(PROGRAMS["lengths"], mesh, 1, Inputs({})) == (
+            "of supersteps"
+        )
 
 
 def test_adaptive_is_refused_on_a_cpu():
