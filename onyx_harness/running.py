@@ -17,7 +17,7 @@ from harness.campaign.options import count, truth
 from harness.campaign.phase_report import combined
 from harness.campaign.preflight import device_refusal, memory_refusal, refusal, whole_run_refusal
 from harness.campaign.problem import Problem, first_phase, inputs_of
-from harness.campaign.resolution import Resolution, hint, resolve
+from harness.campaign.resolution import Resolution, count_refused, hint, resolve
 from harness.contract import (
     Device,
     Engine,
@@ -263,10 +263,12 @@ def _solve(spec: EngineSpec, cell: Cell, problem: Problem, array: str, phases: P
     """Run one phase under a schedule that the engine accepts."""
     with phases("resolve"):
         found = _resolved(spec, cell, problem)
+    before = dict(phases.seconds)
     try:
         return _run_under(*found, spec, problem, array, phases)
     except _InputsRefused as error:
         refused = str(error)
+    count_refused(phases, before)
     with phases("resolve"):  # not within the except clause, which keeps the arrays of the engine
         found = _resolved(spec, found[0], problem, refused)
     return _run_under(*found, spec, problem, array, phases)

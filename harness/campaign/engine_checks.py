@@ -41,6 +41,7 @@ RESERVED_PHASES = frozenset(
         "to_host",
         "replay",
         "resolve",
+        "refused",
         "memory",
         "validate",
         "fingerprint",

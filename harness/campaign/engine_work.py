@@ -14,6 +14,7 @@ from harness.campaign.device_use import DeviceUse
 from harness.campaign.fingerprint import Fingerprint
 from harness.campaign.guarded_engine import GuardedEngine
 from harness.campaign.preflight import memory_refusal, ran_out_of_memory, whole_run_refusal
+from harness.campaign.resolution import count_refused
 from harness.contract import EngineSpec, No, Phases, Unsupported, schedule_from_options
 from harness.device.errors import DeviceUnavailable
 from harness.device.synchronizing import synchronizing
@@ -105,6 +106,8 @@ def _work_of_engine(
                 result = work(engine)
         except BaseException as error:
             _close_failed(engine)
+            if isinstance(error, Unsupported):
+                count_refused(phases, seconds)
             if alone or not ran_out_of_memory(error):
                 raise
             phases.seconds = seconds | {"wait": phases.seconds["wait"]}  # phases of the engine that is tried again

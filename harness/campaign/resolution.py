@@ -17,8 +17,9 @@ from typing import Any, Literal
 from harness.campaign.cell import Cell, load
 from harness.campaign.preflight import whole_run_refusal
 from harness.campaign.problem import Problem
-from harness.contract import EngineSpec, Yes, schedule_from_options
+from harness.contract import EngineSpec, Phases, Yes, schedule_from_options
 
+WAIT, REFUSED = "wait", "refused"  # phases
 MOST_ASKED = 200  # schedules that are tried on an engine; the built-in engines have at most 48
 
 
@@ -52,6 +53,17 @@ def resolve(
     if changed is None:
         return None
     return Resolution({name: cell.schedule[name] for name in changed}, changed, reason)
+
+
+def count_refused(phases: Phases, before: Mapping[str, float]) -> None:
+    """Count what was done for a schedule that does not run as one phase, *refused*.
+
+    ``before``: the seconds of the phases when it began. Waiting remains a phase of its own. The other phases are then
+    those of the schedule that runs.
+    """
+    waited = {name: seconds for name, seconds in phases.seconds.items() if name == WAIT}
+    spent = sum(seconds - before.get(name, 0.0) for name, seconds in phases.seconds.items() if name != WAIT)
+    phases.seconds = {**before, **waited, REFUSED: before.get(REFUSED, 0.0) + spent}
 
 
 def hint(spec: EngineSpec, cell: Cell, problem: Problem) -> str:

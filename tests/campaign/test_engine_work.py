@@ -110,6 +110,24 @@ def test_an_engine_is_admitted_built_run_and_closed(worked):
     assert calls == ["build", ("memory", 5, True), "shared", "pool", "close", "free", "check"]
 
 
+def test_the_phases_of_an_engine_that_refuses_are_counted_together(worked):
+    """They are not those of the plan that runs instead; waiting for a device is."""
+    given = []
+
+    def work(engine, phases):
+        given.append(phases)
+        phases.seconds |= {"compile": 2.0, "open": 1.5, "wait": 4.0, "refused": 0.25}
+        raise Unsupported("not these inputs")
+
+    with pytest.raises(Unsupported, match="not these inputs"):
+        worked(work)
+    (phases,) = given
+    support = phases.seconds.pop("refused") - 2.75
+    assert 0 <= support < 1
+    assert phases.seconds.pop("fingerprint") < 1
+    assert phases.seconds == {"open": 1.0, "wait": 4.0}
+
+
 def failing(error):
     def work(engine, phases):
         raise error

@@ -21,6 +21,7 @@ from harness.contract import Unsupported
 from harness.graph import Graph
 from harness.graph.generators import grid
 from harness.language import K, minimum
+from harness.lowering.cpu.near_far import NearFarCpuEngine
 from tests.campaign.one_cell import report_of  # noqa: F401  a fixture
 
 ROADS = {"name": "grid", "rows": 24, "columns": 24, "removed": 0.2}
@@ -173,6 +174,35 @@ def test_negative_lengths_are_run_by_supersteps_which_the_record_says():
     assert (resolution["requested"], resolution["resolved"]) == ({"order": None}, {"order": "supersteps"})
     assert "may be better than the value of its source" in resolution["reason"]
     assert "'climb' from -" in resolution["reason"]
+
+
+@pytest.fixture
+def refusing(monkeypatch):
+    """Let near-far time a phase of its own, and refuse the inputs."""
+    prepare = NearFarCpuEngine.prepare
+
+    def prepared(self, program, graph, features, device, phases):
+        prepare(self, program, graph, features, device, phases)
+        with phases("lists"):
+            pass
+
+    def refuse(*_):
+        raise Unsupported("order=near_far: no such inputs")
+
+    monkeypatch.setattr(NearFarCpuEngine, "prepare", prepared)
+    monkeypatch.setattr(NearFarCpuEngine, "reset", refuse)
+
+
+def test_the_preparation_of_a_refused_order_is_no_part_of_that_of_supersteps(refusing, fields_of):
+    fields = fields_of()
+    assert (fields["outcome"], fields["schedule"]["order"]) == ("ok", "supersteps"), fields["reason"]
+    result = onyx_harness.run("onyx", "bfs", grid(12, 12), features=1)
+    assert result.record["resolution"]["reason"] == fields["resolution"]["reason"] == "order=near_far: no such inputs"
+    for phases in (fields["phases"], result.seconds):
+        assert "lists" not in phases
+        assert phases["refused"] > 0
+        assert phases["compile"] >= 0
+    assert "refused" not in onyx_harness.run("onyx", "pagerank", grid(12, 12), features=1).seconds
 
 
 def test_negative_lengths_are_refused_if_near_far_is_given():
