@@ -17,7 +17,7 @@ from harness.campaign.options import count, truth
 from harness.campaign.phase_report import combined
 from harness.campaign.preflight import device_refusal, memory_refusal, refusal, whole_run_refusal
 from harness.campaign.problem import Problem, first_phase, inputs_of
-from harness.campaign.resolution import Resolution, count_refused, hint, resolve
+from harness.campaign.resolution import Resolution, count_refused, fitting, hint, resolve
 from harness.contract import (
     Device,
     Engine,
@@ -233,20 +233,26 @@ def _resolved(spec: EngineSpec, cell: Cell, problem: Problem, refused: str = "")
         finally:
             engine.close()
 
+    def short(reply: Yes) -> str:
+        reason = memory_refusal(reply, cell.device, memory_total())
+        if reason and cell.device.kind == "cpu":
+            has = f"the engine needs {reply.bytes_needed:,} bytes, and this machine has {memory_total():,}"
+            reason = f"{has}; take a smaller graph or fewer features"
+        return reason
+
     resolution, reply = None, answer(cell)
     refused = refused or (reply.reason if isinstance(reply, No) else whole_run_refusal(reply, cell, problem))
     if refused:
         resolution = resolve(spec, cell, problem, refused)
         if resolution is None:
             raise Unsupported(f"{cell.labels['engine']}: {refused}{hint(spec, cell, problem)}")
+    elif reason := short(reply):
+        resolution = fitting(spec, cell, problem, reason, lambda other: not short(other))
+    if resolution is not None:
         cell = dataclasses.replace(cell, schedule={**cell.schedule, **resolution.resolved})
         reply = answer(cell)
-    short = memory_refusal(reply, cell.device, memory_total())
-    if short and cell.device.kind == "cpu":
-        has = f"the engine needs {reply.bytes_needed:,} bytes, and this machine has {memory_total():,}"
-        short = f"{has}; take a smaller graph or fewer features"
-    if short:
-        raise MemoryError(short)
+    if reason := short(reply):
+        raise MemoryError(reason)
     return cell, resolution, reply
 
 

@@ -125,21 +125,28 @@ def _phase(
     spec: EngineSpec, cell: Cell, problem: Problem, report: ChildReport, phases: Phases, memory_bytes: int, folder: Path
 ) -> Solved | None:
     """Run a problem under the cell's schedule, or the nearest one that runs; None if its outcome is not ok."""
-    from harness.campaign.resolved_cell import counted_cell, resolved_cell
+    from harness.campaign.resolved_cell import counted_cell, end_refused, resolved_cell
 
     if cell.memory != "off":
         cell = counted_cell(spec, cell, problem, report, phases)
     try:
         return _measure(spec, cell, problem, report, phases, memory_bytes, folder)
     except Unsupported as refused:
-        resolved = resolved_cell(spec, cell, problem, str(refused), report, phases)
-        return None if resolved is None else _measure(spec, resolved, problem, report, phases, memory_bytes, folder)
+        resolved = resolved_cell(spec, cell, problem, refused, report, phases, memory_bytes)
+    if resolved is None:
+        return None
+    try:
+        return _measure(spec, resolved, problem, report, phases, memory_bytes, folder)
+    except Unsupported as refused:  # its memory does not fit, or it refuses the inputs too
+        end_refused(report, refused)
+        return None
 
 
 def _measure(
     spec: EngineSpec, cell: Cell, problem: Problem, report: ChildReport, phases: Phases, memory_bytes: int, folder: Path
 ) -> Solved | None:
-    """Run a problem and validate the answer; None if it is not ok. Raises Unsupported if the engine refuses it."""
+    """Run a problem and validate the answer; None if it is not ok. Raises Unsupported if the engine refuses it, or if
+    its memory does not fit."""
     if cell.warm is not None:
         changed = _changed(spec, cell, cell.warm, problem, report, phases, memory_bytes)
         if changed is None:

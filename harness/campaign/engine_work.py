@@ -13,7 +13,7 @@ from harness.campaign.device_memory import device_memory
 from harness.campaign.device_use import DeviceUse
 from harness.campaign.fingerprint import Fingerprint
 from harness.campaign.guarded_engine import GuardedEngine
-from harness.campaign.preflight import memory_refusal, ran_out_of_memory, whole_run_refusal
+from harness.campaign.preflight import DoesNotFit, memory_refusal, ran_out_of_memory, whole_run_refusal
 from harness.campaign.resolution import count_refused
 from harness.contract import EngineSpec, No, Phases, Unsupported, schedule_from_options
 from harness.device.errors import DeviceUnavailable
@@ -39,8 +39,8 @@ def with_engine(
 ) -> T | None:
     """Run ``work`` with the cell's engine, close the engine, and return the result.
 
-    None, with the outcome recorded, if the engine is not admitted, raises an error or writes to the arrays of the
-    problem.
+    None, with the outcome recorded, if the engine raises an error or writes to the arrays of the problem. Raises
+    Unsupported if the engine refuses the problem, DoesNotFit if its memory does.
     """
     with phases("fingerprint"):
         before = Fingerprint(problem)
@@ -84,26 +84,25 @@ def _work_of_engine(
     *,
     whole_memory: bool = False,
 ) -> T | None:
-    """Run ``work`` with a new engine and close the engine; None, with the outcome recorded, if it is not admitted.
+    """Run ``work`` with a new engine and close the engine.
 
     What needs no device is done before memory of the device is reserved: imports, admission, compiling. Raises
-    _MemoryOfOthers unless ``whole_memory`` is reserved.
+    Unsupported, and _MemoryOfOthers unless ``whole_memory`` is reserved.
     """
     use, seconds = DeviceUse(cell, report, phases), dict(phases.seconds)
     made = load(spec.factory)(schedule_from_options(spec, cell.schedule))
     engine = GuardedEngine(synchronizing(made, cell.device), use)
-    result, alone = None, True
+    alone = True
     with contextlib.ExitStack() as held:
         try:
             needed = _admitted(engine, cell, problem, report, memory_bytes, phases)
-            if needed is not None:
-                report.stage("build")
-                engine.build(problem.program, problem.graph, problem.features, cell.device, phases)
-                alone = held.enter_context(use.reserved_memory(None if whole_memory else needed, tunes=engine.tunes))
-                held.enter_context(use.shared())
-                with phases("context") if use.overlaps else contextlib.nullcontext():
-                    held.enter_context(device_memory(cell, report))
-                result = work(engine)
+            report.stage("build")
+            engine.build(problem.program, problem.graph, problem.features, cell.device, phases)
+            alone = held.enter_context(use.reserved_memory(None if whole_memory else needed, tunes=engine.tunes))
+            held.enter_context(use.shared())
+            with phases("context") if use.overlaps else contextlib.nullcontext():
+                held.enter_context(device_memory(cell, report))
+            result = work(engine)
         except BaseException as error:
             _close_failed(engine)
             if isinstance(error, Unsupported):
@@ -126,11 +125,8 @@ def _close_failed(engine: Engine) -> None:
 
 def _admitted(
     engine: GuardedEngine, cell: Cell, problem: Problem, report: ChildReport, memory_bytes: int, phases: Phases
-) -> int | None:
-    """Return the bytes that the engine needs; None, with the outcome recorded, if they do not fit.
-
-    Raises Unsupported.
-    """
+) -> int:
+    """Return the bytes that the engine needs. Raises Unsupported, DoesNotFit if they do not fit."""
     with phases("support"):  # may count the in-edges of the graph, from which facts are computed
         answer = engine.supports(problem.program, problem.graph, problem.features, cell.device)
     if isinstance(answer, No):
@@ -141,6 +137,5 @@ def _admitted(
     report.tell(bytes_needed=answer.bytes_needed, host_bytes=answer.host_bytes)
     short = memory_refusal(answer, cell.device, memory_bytes, cell.limits.device_bytes)
     if short:
-        report.end(Outcome.OUT_OF_MEMORY, short)
-        return None
+        raise DoesNotFit(short)
     return answer.bytes_needed

@@ -17,9 +17,10 @@ from harness.campaign.config_cache import plain
 from harness.campaign.engine_checks import MalformedAnswer
 from harness.campaign.errors import CampaignError
 from harness.campaign.guarded_engine import GuardedEngine
-from harness.campaign.preflight import refusal, uncounted, whole_run_refusal
+from harness.campaign.job import memory_bytes
+from harness.campaign.preflight import device_refusal, memory_refusal, refusal, uncounted, whole_run_refusal
 from harness.campaign.problem import Problem, set_problem
-from harness.campaign.resolution import hint, resolve
+from harness.campaign.resolution import fitting, hint, resolve
 from harness.contract import EngineSpec, No, Phases, Yes, schedule_from_options
 from harness.plugins import load_plugins
 
@@ -70,11 +71,19 @@ def _described(spec: EngineSpec, cell: Cell, problem: Problem) -> str:
             return f"{cell.labels['engine']}: unsupported: {refused}{hint(spec, cell, problem)}"
     elif isinstance(answer, Yes) and (preferred := uncounted(answer, cell)):
         found = resolve(spec, cell, problem, preferred, stepwise=True)
+    elif isinstance(answer, Yes) and (short := _short(answer, cell)):
+        found = fitting(spec, cell, problem, short, lambda other: not _short(other, cell))
     if found is not None:
         schedule, changed = {**schedule, **found.resolved}, f"resolved: {found}\n"
     with closing(_engine(spec, schedule)) as engine:
         engine.generate(problem.program, problem.graph, problem.features, cell.device)
         return f"{changed}{engine.explain()}"
+
+
+def _short(answer: Yes, cell: Cell) -> str:
+    """Return why the memory of a plan does not fit; empty if it does, as far as the device is in this machine."""
+    absent = bool(device_refusal(cell.device))
+    return memory_refusal(answer, cell.device, memory_bytes(cell), cell.limits.device_bytes, absent=absent)
 
 
 def _engine(spec: EngineSpec, schedule: Mapping[str, Any]) -> GuardedEngine:

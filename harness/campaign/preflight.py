@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from typing import TYPE_CHECKING
 
 from harness.campaign.cell import Cell
-from harness.contract import Device, EngineSpec, Yes
+from harness.contract import Device, EngineSpec, Unsupported, Yes
 from harness.plain_text import message_of
 
 if TYPE_CHECKING:
     from harness.campaign.problem import Problem
+
+
+class DoesNotFit(Unsupported):
+    """An engine's plan needs more memory than there is; the message says how much."""
 
 
 def refusal(spec: EngineSpec, cell: Cell) -> str:
@@ -76,16 +81,19 @@ def profiler_refusal(cell: Cell) -> str:
     return ""
 
 
-def memory_refusal(answer: Yes, device: Device, memory_bytes: int, device_bytes: int | None = None) -> str:
+def memory_refusal(
+    answer: Yes, device: Device, memory_bytes: int, device_bytes: int | None = None, *, absent: bool = False
+) -> str:
     """Return why the memory that an engine needs does not fit the device or the cell's limit; empty if it does.
 
-    ``device_bytes``: the limit on a GPU; None: all of its memory.
+    ``device_bytes``: the limit on a GPU; None: all of its memory. ``absent``: the GPU is not in this machine, so that
+    only the limits are known.
     """
     needed, host = answer.bytes_needed, answer.host_bytes
     if device.kind == "cuda":
         from harness.device.driver import describe
 
-        has = describe(device.index).memory
+        has = math.inf if absent else describe(device.index).memory
         if device_bytes is not None and device_bytes < min(needed, has):
             reason = f"the engine needs {needed:,} bytes on the GPU, and the limit is {device_bytes:,}"
             return f"{reason}; raise limits.device_memory_gb or take a smaller graph"

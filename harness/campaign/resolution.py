@@ -1,8 +1,9 @@
 """The schedule that runs a cell if the requested one does not.
 
 An engine's default schedule may refuse a program that another schedule of the engine runs. Or its plan solves the whole
-problem, and the cell needs supersteps. Options that the user gave are never changed. Of the other options as few as
-possible get another value. Where that is not enough, the refusal names the options that would run it.
+problem, and the cell needs supersteps. Or the plan that it chose needs more memory than there is. Options that the user
+gave are never changed. Of the other options as few as possible get another value. Where that is not enough, the refusal
+names the options that would run it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import itertools
 import types
 import typing
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Literal
 
@@ -53,6 +54,23 @@ def resolve(
     if changed is None:
         return None
     return Resolution({name: cell.schedule[name] for name in changed}, changed, reason)
+
+
+def fitting(
+    spec: EngineSpec, cell: Cell, problem: Problem, reason: str, fits: Callable[[Yes], bool]
+) -> Resolution | None:
+    """Return the schedule with a value that an option has instead of a choice of the engine, whose plan needs less
+    memory; None if there is none.
+
+    ``reason``: why the memory of the chosen plan does not fit. ``fits``: whether that of an answer does. Options that
+    the user gave are kept, and so are all others: they are no choice by the problem.
+    """
+    free = [option.name for option in fields(spec.schedule) if option.name not in cell.given]
+    for changed in _instead(spec, cell.schedule, free):
+        answer = answer_of(spec, cell, problem, {**cell.schedule, **changed})
+        if answer is not None and not whole_run_refusal(answer, cell, problem) and fits(answer):
+            return Resolution({name: cell.schedule[name] for name in changed}, changed, reason)
+    return None
 
 
 def count_refused(phases: Phases, before: Mapping[str, float]) -> None:

@@ -5,32 +5,44 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from harness.campaign.preflight import uncounted
+from harness.campaign.preflight import DoesNotFit, memory_refusal, uncounted
 from harness.campaign.problem import identity
-from harness.campaign.resolution import Resolution, answer_of, hint, resolve
+from harness.campaign.resolution import Resolution, answer_of, fitting, hint, resolve
 from harness.records.outcome import Outcome
 
 if TYPE_CHECKING:
     from harness.campaign.cell import Cell
     from harness.campaign.child_report import ChildReport
     from harness.campaign.problem import Problem
-    from harness.contract import EngineSpec, Phases
+    from harness.contract import EngineSpec, Phases, Unsupported, Yes
 
 
 def resolved_cell(
-    spec: EngineSpec, cell: Cell, problem: Problem, reason: str, report: ChildReport, phases: Phases
-) -> Cell | None:
+    spec: EngineSpec, cell: Cell, problem: Problem, refused: Unsupported, report: ChildReport, phases: Phases,
+    memory_bytes: int,
+) -> Cell | None:  # fmt: skip
     """Return the cell under the nearest schedule that runs; None, with the outcome recorded, if there is none.
 
-    ``reason``: why the schedule of the cell does not run.
+    ``refused``: why the schedule of the cell does not run. ``memory_bytes``: the limit on the host.
     """
+
+    def fits(answer: Yes) -> bool:
+        return not memory_refusal(answer, cell.device, memory_bytes, cell.limits.device_bytes)
+
     report.stage("resolve the schedule")
+    reason, short = str(refused), isinstance(refused, DoesNotFit)
     with phases("resolve"):
-        found = resolve(spec, cell, problem, reason)
+        found = fitting(spec, cell, problem, reason, fits) if short else resolve(spec, cell, problem, reason)
     if found is None:
-        report.end(Outcome.UNSUPPORTED, reason + hint(spec, cell, problem))
+        end_refused(report, refused, "" if short else hint(spec, cell, problem))
         return None
     return _under(found, cell, problem, report)
+
+
+def end_refused(report: ChildReport, refused: Unsupported, more: str = "") -> None:
+    """Record that an engine does not run the problem; ``more`` follows the reason."""
+    outcome = Outcome.OUT_OF_MEMORY if isinstance(refused, DoesNotFit) else Outcome.UNSUPPORTED
+    report.end(outcome, f"{refused}{more}")
 
 
 def counted_cell(spec: EngineSpec, cell: Cell, problem: Problem, report: ChildReport, phases: Phases) -> Cell:

@@ -12,15 +12,19 @@ import pytest
 
 import engines.onyx.engine
 import onyx_harness
+from engines.onyx.cpu_engine import OnyxCpuEngine
+from engines.onyx.cpu_hooking import HookingCpuEngine
 from engines.onyx.engine import OnyxEngine
 from engines.onyx.order_choice import chosen_order
+from engines.onyx.schedule import OnyxSchedule
+from harness.algorithms.bfs import BFS
 from harness.api import Algorithm, Inputs
 from harness.campaign.application import main
 from harness.campaign.cell import Warm
-from harness.contract import Unsupported
+from harness.contract import Device, Unsupported, Yes
 from harness.graph import Graph
 from harness.graph.generators import grid
-from harness.language import K, minimum
+from harness.language import K, minimum, trace
 from harness.lowering.cpu.near_far import NearFarCpuEngine
 from tests.campaign.one_cell import report_of  # noqa: F401  a fixture
 
@@ -128,6 +132,82 @@ def test_an_explanation_has_the_order_that_the_cell_runs_in(capsys):
     assert "cannot stop after 3 supersteps" in text
     assert "near-far: leaves" not in text
     assert "resolved: engine.order=supersteps" in explained("memory=model")
+
+
+# memory ---------------------------------------------------------------------------------------------------------------
+MUCH = 1 << 60
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Let near-far and hooking need more memory than any machine has."""
+    for made in (NearFarCpuEngine, HookingCpuEngine):
+        monkeypatch.setattr(made, "bytes_needed", lambda *_: MUCH)
+
+
+@pytest.mark.parametrize("algorithm", ["sssp", "components"])
+def test_an_order_whose_memory_does_not_fit_is_replaced_by_supersteps(large, fields_of, algorithm):
+    fields = fields_of(algorithm=algorithm)
+    assert fields["outcome"] == "ok", fields["reason"]
+    assert fields["supersteps"]
+    assert fields["schedule"]["order"] == "supersteps"
+    assert fields["bytes_needed"] < 1 << 30, "those of the plan that ran"
+    resolution = fields["resolution"]
+    assert (resolution["requested"], resolution["resolved"]) == ({"order": None}, {"order": "supersteps"})
+    assert resolution["reason"].startswith(f"the engine needs {MUCH:,} bytes, and the limit is ")
+
+
+def test_memory_of_an_order_that_is_given_is_refused(large, fields_of):
+    for options in ({"order": "near_far"}, {"hooking": True}):
+        fields = fields_of(options, algorithm="components")
+        assert fields["outcome"] == "out_of_memory"
+        assert fields["reason"].startswith(f"the engine needs {MUCH:,} bytes, and the limit is ")
+        assert (fields.get("resolution"), fields["bytes_needed"]) == (None, MUCH)
+
+
+def test_memory_that_supersteps_exceed_too_is_refused_with_the_first_reason(large, fields_of, monkeypatch):
+    monkeypatch.setattr(OnyxCpuEngine, "supports", lambda *_: Yes(MUCH + 1))
+    fields = fields_of()
+    assert (fields["outcome"], fields.get("resolution")) == ("out_of_memory", None)
+    assert f"needs {MUCH:,} bytes" in fields["reason"]
+    fields = fields_of(max_supersteps=3)  # which supersteps would run
+    assert fields["outcome"] == "out_of_memory"
+    assert f"needs {MUCH + 1:,} bytes" in fields["reason"]
+
+
+def test_a_run_in_process_takes_supersteps_if_the_memory_of_another_order_does_not_fit(large):
+    result = onyx_harness.run("onyx", "bfs", grid(12, 12), features=1)
+    assert (result.record["schedule"]["order"], result.supersteps > 1) == ("supersteps", True)
+    assert result.record["resolution"]["reason"].startswith(f"the engine needs {MUCH:,} bytes, and this machine has ")
+    with pytest.raises(MemoryError, match=f"the engine needs {MUCH:,} bytes, and this machine has"):
+        onyx_harness.run("onyx", "bfs", grid(12, 12), features=1, schedule={"order": "near_far"})
+
+
+def test_an_explanation_has_the_order_whose_memory_fits(large, capsys):
+    assert main(["explain", "engine=onyx", "algorithm=bfs", "graph=grid", "features=1"]) == 0
+    text = capsys.readouterr().out
+    assert f"resolved: engine.order=supersteps instead of engine.order=null: the engine needs {MUCH:,} bytes" in text
+    assert "near-far: leaves" not in text
+
+
+def test_an_explanation_for_a_gpu_that_is_not_here_knows_the_limits_of_the_cell(capsys):
+    """On a lattice of 256 x 256, near-far holds more for each vertex than supersteps."""
+    cell = ["engine=onyx", "algorithm=bfs", "graph=grid", "graph.rows=256", "graph.columns=256", "features=1"]
+    graph, bfs = grid(256, 256), trace(BFS())
+    whole, steps = (
+        OnyxEngine(OnyxSchedule(order=order)).supports(bfs, graph, 1, Device("cuda")).bytes_needed
+        for order in ("near_far", "supersteps")
+    )
+    assert steps < whole
+
+    def explained(limit):
+        assert main(["explain", *cell, "device=cuda", f"limits.device_memory_gb={limit / 1e9}"]) == 0
+        return capsys.readouterr().out
+
+    assert "order: near_far, chosen by the engine: " in explained(whole + 1)
+    text = explained((whole + steps) / 2)
+    assert "resolved: engine.order=supersteps instead of engine.order=null: the engine needs " in text
+    assert "bytes on the GPU, and the limit is " in text
 
 
 # inputs that near-far refuses -----------------------------------------------------------------------------------------

@@ -178,6 +178,14 @@ def test_memory_that_does_not_fit_is_refused_with_its_remedy(monkeypatch, kind, 
     assert preflight.memory_refusal(Yes(needed, host), Device(kind), 1000, limit) == reason
 
 
+def test_of_a_gpu_that_is_not_in_the_machine_only_limits_are_known(monkeypatch):
+    monkeypatch.setattr(driver, "describe", lambda index: pytest.fail("there is none"))
+    device = Device("cuda")
+    assert preflight.memory_refusal(Yes(1 << 60), device, 1000, absent=True) == ""
+    assert "the limit is 3,000" in preflight.memory_refusal(Yes(3001), device, 1000, 3000, absent=True)
+    assert "page-locked" in preflight.memory_refusal(Yes(1, 1001), device, 1000, absent=True)
+
+
 @pytest.mark.parametrize(
     ("error", "memory"),
     [

@@ -12,7 +12,7 @@ import pytest
 
 from harness.algorithms.pagerank import PageRank
 from harness.campaign.cell import resolve_cell
-from harness.campaign.resolution import alternatives, hint, resolve
+from harness.campaign.resolution import alternatives, fitting, hint, resolve
 from harness.contract import EngineSpec, No, Yes, option, schedule_from_options
 from harness.graph.generators import grid
 from harness.language import Algorithm, K, trace
@@ -169,6 +169,31 @@ def test_the_value_that_an_option_has_instead_comes_first_and_a_plan_by_superste
     assert resolve(ordered, cell, problem, "any other").resolved == {"order": "steps"}
     cell.given = ("order",)
     assert resolve(ordered, cell, problem, "not counted", stepwise=True) is None
+
+
+class Large(Refuses):
+    """Needs 28 bytes where it has chosen, 10 by steps, and 5 without folding."""
+
+    def supports(self, program, graph, features, device):
+        needed = {"steps": 10, None: 28}[self.schedule.order]
+        return Yes(needed if self.schedule.fold else 5, stepwise=self.schedule.order == "steps")
+
+
+@pytest.mark.parametrize(
+    ("has", "given", "resolved"),
+    [(10, (), {"order": "steps"}), (9, (), None), (10, ("order",), None), (10, ("fold",), {"order": "steps"})],
+)
+def test_a_choice_that_does_not_fit_is_replaced_by_what_an_option_has_instead(several, has, given, resolved):
+    """No option changes that does not choose by the problem: nobody has asked for a plan without folding."""
+    sys.modules["engine_of_several_options"].Engine = Large
+    ordered, cell, problem = replace(several, schedule=Ordered), cell_of_several(*given), posed(PageRank())
+    cell.schedule["order"], cell.warm, cell.engine = None, None, "several"
+    problem.max_supersteps = problem.program.max_supersteps
+    found = fitting(ordered, cell, problem, "28 bytes do not fit", lambda answer: answer.bytes_needed <= has)
+    if resolved is None:
+        assert found is None
+    else:
+        assert (found.requested, found.resolved, found.reason) == ({"order": None}, resolved, "28 bytes do not fit")
 
 
 def test_options_are_tried_one_by_one_and_then_together(several):
