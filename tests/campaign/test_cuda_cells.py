@@ -156,10 +156,14 @@ def ran(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(FAKES))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(FAKES), os.environ.get("PYTHONPATH", "")]))
 
-    def run(engine="onyx", algorithm="pagerank", features=8, index=0, scale=10, validate=True, panel=None, **limits):
+    def run(
+        engine="onyx", algorithm="pagerank", features=8, index=0, scale=10, validate=True, panel=None, graph=None,
+        order=None, **limits,
+    ):  # fmt: skip
+        options = {"panel": panel, "order": order}
         config = {
-            "engine": {"name": engine, "panel": panel} if panel else {"name": engine},
-            "algorithm": {"name": algorithm}, "graph": {"name": "rmat", "scale": scale}, "features": features,
+            "engine": {"name": engine} | {name: value for name, value in options.items() if value is not None},
+            "algorithm": {"name": algorithm}, "graph": graph or {"name": "rmat", "scale": scale}, "features": features,
             "device": {"kind": "cuda", "index": index, "threads": 1}, "max_supersteps": None,
             "validate": validate, "measure": {}, "limits": {"time_s": 100, **limits}, "plugins": {"block": []},
             "warm": {"change": None}, "memory": "off", "save": "none",
@@ -242,3 +246,25 @@ def test_features_that_do_not_fit_a_gpu_run_in_panels(ran, engine):
     refused = ran(engine=engine, algorithm="label_propagation", features=128, scale=14, panel=16)
     assert refused["outcome"] == "unsupported"
     assert "panel=16 of 128 features: n_aggr normalises over features (l1)" in refused["reason"]
+
+
+@pytest.mark.gpu
+def test_an_order_that_does_not_fit_a_gpu_is_replaced_by_supersteps(ran):
+    """A limit between the memory of near-far, which the engine chooses, and that of supersteps."""
+    roads = {"name": "grid", "rows": 1000, "columns": 1000, "removed": 0.3}
+    settings = {"algorithm": "bfs", "features": 1, "graph": roads}
+    chosen, steps = ran(**settings), ran(**settings, order="supersteps")
+    assert (chosen["outcome"], steps["outcome"]) == ("ok", "ok"), chosen["reason"] + steps["reason"]
+    assert (chosen["schedule"]["order"], chosen["resolution"]) == ("near_far", None)
+    assert steps["bytes_needed"] < chosen["bytes_needed"]
+    limit = (chosen["bytes_needed"] + steps["bytes_needed"]) // 2
+    limited = ran(**settings, device_memory_gb=limit / 1e9)
+    assert limited["outcome"] == "ok", limited["reason"] + limited["output"]
+    assert limited["schedule"]["order"] == "supersteps"
+    assert limited["resolution"]["resolved"] == {"order": "supersteps"}
+    assert "bytes on the GPU, and the limit is" in limited["resolution"]["reason"]
+    assert limited["bytes_needed"] <= limit
+    assert limited["environment"]["gpu_peak_bytes"] <= limit
+    given = ran(**settings, order="near_far", device_memory_gb=limit / 1e9)
+    assert (given["outcome"], given["resolution"]) == ("out_of_memory", None)
+    assert f"the engine needs {given['bytes_needed']:,} bytes on the GPU" in given["reason"]
