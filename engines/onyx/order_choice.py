@@ -76,7 +76,8 @@ def chosen_order(
     """Return the order that a schedule leaves to the engine; None if it does not.
 
     It does so with ``order=adaptive``, and on a GPU for programs of paths and components if all other options
-    have their defaults. ``kind``: of the device.
+    have their defaults. A schedule does not say which options were given, so that one with its default value counts as
+    not given. ``kind``: of the device.
     """
     left = schedule.order is None and kind == "cuda" and not schedule.others_than("order")
     if schedule.order != ADAPTIVE and not left:

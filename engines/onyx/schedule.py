@@ -110,10 +110,10 @@ class OnyxSchedule(EdgeOptions):
     which it is not derived that no message is better than its source's value (:mod:`harness.language.priority_order`).
     *adaptive*, on a GPU: the one of the two that is estimated to take less time for the program, the number of features
     and the degrees of the graph (:mod:`engines.onyx.order_choice`). The default (None) is *adaptive* on a GPU if all
-    other options have their defaults, else *supersteps*. A cell that needs supersteps, inputs
-    that near-far refuses, and problems for which only the memory of supersteps fits, are run by supersteps unless
-    *near_far* or *adaptive* is given; the record has this as its resolution. The record has the order, the reason and
-    the estimates as ``order_reason`` and ``order_estimates``, which cannot be set.
+    other options have their defaults, given or not, else *supersteps*. A cell that needs supersteps, inputs that
+    near-far refuses, and problems for which only the memory of supersteps fits, are run by supersteps unless *near_far*
+    or *adaptive* is given; the record has this as its resolution. The record has the order, the reason and the
+    estimates as ``order_reason`` and ``order_estimates``, which cannot be set.
 
     ``hooking``: find components by hooking and pointer jumping instead of supersteps (:mod:`engines.onyx.hooking`), for
     programs that only pass the least or largest value on, on graphs in which every edge has a reverse edge. Options of

@@ -108,6 +108,10 @@ def test_nothing_is_chosen_if_an_option_is_given(options):
     assert chosen(facts(MESH), **options) is None
 
 
+def test_an_option_that_is_given_with_its_default_value_counts_as_not_given():
+    assert chosen(facts(MESH), fold=True, rebuild=64, direction=None) == chosen(facts(MESH))
+
+
 def test_nothing_is_chosen_for_other_programs_or_on_a_cpu():
     assert chosen(facts(MESH), algorithm=PageRank) is None
     assert chosen(facts(MESH), kind="cpu") is None
