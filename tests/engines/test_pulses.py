@@ -1,0 +1,37 @@
+"""Values that return to what they were, and what every superstep counts, on the CPU (``pulses.py``)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engines import pulses
+from tests.engines.problems import prepared
+
+PULL, PUSH = {"direction": "pull"}, {"direction": "push"}
+ADAPTIVE = {"direction": "adaptive", "dense_share": 0.25, "rebuild": 0}
+# Engine, options, its way through the edges, and the share of the edges at which that changes; 1: it never does.
+ROWS = {
+    "gathers": ("onyx", {**PULL, "dense_share": 0.25}, "follow", 0.25),
+    "gathers of few": ("onyx", {**PULL, "dense_share": 1.0}, "follow", 1.0),
+    "unfolded": ("onyx", {**PULL, "dense_share": 0.25, "fold": False}, "follow", 0.25),
+    "all gathered": ("onyx", {"change_driven": False}, "all pull", 1.0),
+    "adaptive": ("onyx", ADAPTIVE, "adaptive", 0.25),
+    "push": ("onyx", {**PUSH, "rebuild": 0}, "push", 1.0),
+    "all pushed": ("onyx", {**PUSH, "change_driven": False}, "all push", 1.0),
+    "gunrock": ("gunrock", {"rebuild": 0}, "push", 1.0),
+    "emogi": ("emogi", {"rebuild": 0}, "push", 1.0),
+    "tigr": ("tigr", {"degree_bound": 3}, "all push", 1.0),
+    "simdx": ("simdx", {"warp_degree": 3, "block_degree": 6}, "all pull", 1.0),
+    "scaph": ("scaph", {"window_mb": 0.0005}, "push", 1.0),
+}
+GRAPHS = {"ring": pulses.ring, "two sides": pulses.two_sides}
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("name", ROWS)
+def test_every_superstep_has_the_values_and_counts_of_numpy(name, graph):
+    engine, options, way, share = ROWS[name]
+    chosen, features = GRAPHS[graph](), 3
+    found = prepared(engine, options, pulses.program_for(chosen), chosen, features, threads=3)
+    pauses = way == "follow" and "fold" not in options and graph == "ring"
+    pulses.check(found, chosen, features, way, share, pauses=pauses)
