@@ -39,7 +39,9 @@ ROWS = {
 }
 FEATURES = (1, 3, 40)
 GRAPHS = {"ring": pulses.ring, "two sides": pulses.two_sides}
-TODAY = {row for i, name in enumerate(ROWS) for row in ((name, i % 3, i % 2), (name, (i + 1) % 3, (i + 1) % 2))}
+TODAY = {(name, (i + i // 2) % 3, i % 2) for i, name in enumerate(ROWS)} | {
+    ("adaptive", 2, 1), ("tiles", 1, 1), ("simdx in one launch", 1, 0), ("simdx on sides", 1, 1)
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
