@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,16 @@ def pulses_of_sides(p, self):
     """Update the sides of a bipartite graph in turns."""
     pulses(p, self)
     p.alternate_sides()
+
+
+def toggles(p, self):
+    """Let a vertex be the other of zero and one if exactly one of the edges into it comes from a one: of one number."""
+    p.vertex("first")
+    p.vertex("x", start="first")
+    p.over_edges(into="near", reduce="sum")(lambda src: src.x)
+    p.over_vertices(lambda v: {"x": where(absolute(v.near - 1.0) < 0.5, 1.0 - v.x, v.x)})
+    p.until_settled(at_most=100)
+    p.output("x", bound=0.0)
 
 
 @functools.cache
@@ -65,35 +75,36 @@ def two_sides() -> Graph:
 
 @dataclass(frozen=True)
 class Expected:
-    """A superstep: the values after it, the sources that moved before it, their out-edges, and all in-edges of the
-    vertices that these edges enter."""
+    """A superstep: the values after it, the sources that moved before it, their out-edges, all in-edges of the vertices
+    that these edges enter, and of those or of the ones that moved."""
 
     values: NDArray[np.float32]
     active: int
     sent: int
     read: int
+    read_by_all: int
 
 
-def expected(graph: Graph, first: NDArray[np.float32], supersteps: int = SUPERSTEPS) -> Iterator[Expected]:
-    """Yield the supersteps. ``first``: [V, k]. Of a bipartite graph they update the left and the right side in turns.
+def expected(graph: Graph, first: NDArray[np.float32], *, toggled: bool = False) -> Iterator[Expected]:
+    """Yield the supersteps of :func:`pulses`; ``toggled``: of :func:`toggles`. ``first``: [V, k].
 
-    What no superstep has sent counts as moved.
+    Of a bipartite graph they update the left and the right side in turns. What no superstep has sent counts as moved.
     """
     count, sides = graph.num_vertices, 1 if graph.bipartite is None else 2
     sources = np.repeat(np.arange(count), np.diff(graph.csr.offsets))
     targets = graph.csr.neighbours.astype(np.int64)
     right = np.arange(count) >= (count if graph.bipartite is None else graph.bipartite[0])
     x, moved = first, np.ones(count, bool)
-    for superstep in range(supersteps):
+    for superstep in range(SUPERSTEPS):
         updated = right == superstep % sides if sides == 2 else np.ones(count, bool)
         moved &= ~updated if sides == 2 else updated
         near = np.zeros(x.shape)
         np.add.at(near, targets, x[sources])
-        new = np.where(updated[:, None], near == 1, x).astype(np.float32)
+        new = np.where(updated[:, None], (near == 1) ^ ((x == 1) & toggled), x).astype(np.float32)
         reached = np.zeros(count, bool)
         reached[targets[moved[sources]]] = True
         sent, read = int(graph.out_degrees[moved].sum()), int(graph.in_degrees[reached].sum())
-        yield Expected(new, int(moved.sum()), sent, read)
+        yield Expected(new, int(moved.sum()), sent, read, int(graph.in_degrees[reached | moved].sum()))
         moved = (new != x).any(axis=1) if superstep + 1 >= sides else np.ones(count, bool)
         x = new
 
@@ -131,20 +142,27 @@ def starts(graph: Graph, features: int) -> list[Inputs]:
     return [Inputs({"first": first}, {}) for first in (single, few, single)]
 
 
-def check(engine: Engine, graph: Graph, features: int, way: str, share: float = 1.0, *, pauses: bool = False) -> None:
+def check(
+    engine: Engine, graph: Graph, features: int, way: str, share: float = 1.0, *, pauses: bool = False,
+    toggled: bool = False, folded: bool = False,
+) -> None:  # fmt: skip
     """Check values and counts of every superstep, in three runs. ``engine``: prepared for :func:`program_for`.
 
     ``way``, ``share``: of :func:`visits`. ``pauses``: the engine may also gather everything where few vertices moved.
+    ``toggled``: prepared for :func:`toggles`; ``folded``: its sums are kept once a vertex that moved has computed them.
     What the first superstep of a side visits depends on the engine.
     """
     sides, met = 1 if graph.bipartite is None else 2, set()
     for inputs in starts(graph, features):
-        engine.reset(inputs)
+        first = inputs.properties["first"]
+        engine.reset(Inputs({"first": first[:, 0]}, {}) if toggled else inputs)
         again = False
-        for superstep, wanted in enumerate(expected(graph, inputs.properties["first"])):
+        for superstep, wanted in enumerate(expected(graph, first, toggled=toggled)):
             (step,) = engine.run(1).supersteps
             found = engine.values("x").reshape(wanted.values.shape)
             np.testing.assert_array_equal(found, wanted.values, f"after superstep {superstep}")
+            if folded and not again:
+                wanted = replace(wanted, read=wanted.read_by_all)
             if superstep >= sides:
                 counted = step.active, step.direction, step.edges
                 given = wanted.active, *visits(way, wanted, graph, share, again=again)

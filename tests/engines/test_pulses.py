@@ -8,6 +8,7 @@ from harness.lowering.cpu.engine import CpuEngine
 from harness.lowering.cpu.policy import CpuPolicy
 from tests.engines import pulses
 from tests.engines.problems import prepared
+from tests.engines.programs import traced
 
 PULL, PUSH = {"direction": "pull"}, {"direction": "push"}
 ADAPTIVE = {"direction": "adaptive", "dense_share": 0.25, "rebuild": 0}
@@ -48,3 +49,13 @@ def test_every_superstep_has_the_values_and_counts_of_numpy(name, graph, monkeyp
     found = prepared(engine, options, pulses.program_for(chosen), chosen, features, threads=3)
     pauses = way == "follow" and "fold" not in options and graph == "ring"
     pulses.check(found, chosen, features, way, share, pauses=pauses)
+
+
+@pytest.mark.parametrize("name", ["gathers of few", pytest.param("unfolded", marks=pytest.mark.full), "push"])
+def test_a_vertex_that_moves_reads_its_edges_again_only_if_one_of_their_sources_moved(name, monkeypatch):
+    monkeypatch.setattr(CpuEngine, "runs", CpuPolicy(few=0, parts_per_thread=3, smallest_part=4))
+    engine, options, way, share = ROWS[name]
+    ring = pulses.ring()
+    found = prepared(engine, options, traced(pulses.toggles, "toggles"), ring, 1, threads=3)
+    folded = name == "gathers of few"
+    pulses.check(found, ring, 1, way, share, pauses=folded, toggled=True, folded=folded)
