@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -84,3 +86,12 @@ def test_a_direction_turns_to_the_residual_and_is_the_next_start(operations):
     (turned, _, _, start), _ = run(operations, "turn", [direction, residual, image, image], [share, across])
     assert np.array_equal(turned, residual + share * (direction - across * image))
     assert np.array_equal(start, turned)
+
+
+@pytest.mark.parametrize("width", [1, 3, 31, 32, 33, 64, 65])
+def test_a_kernel_names_the_functions_that_it_calls(width):
+    for kernel in kernels(width):
+        called = {(name, int(lanes)) for name, lanes in re.findall(r"_(load|zero)(\d+)\(", kernel.source)}
+        assert set(kernel.made) == called, kernel.name
+        strips = {int(lanes) for lanes in re.findall(r"strip \* (\d+)", kernel.source)}
+        assert strips == {lanes for lanes in (min(width, 32), width % 32) if lanes}
