@@ -308,3 +308,35 @@ def test_an_estimated_share_runs_on_a_gpu(name):
     assert all(step.choice.share <= share for step in steps)
     assert all(step.choice.push_s > 0 and step.choice.pull_s > 0 for step in steps)
     engine.close()
+
+
+# Of each work: seconds of an edge with a near row of 1 and of 16 floats, and a far row of 16 floats.
+WORK_SECONDS = {"gather": (2, 32, 92), "least": (3, 63, 103), "add": (5, 95, 175), "offer": (7, 127, 287)}
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "seconds"),
+    [
+        # half of the rows are far; two properties are read; a push also keeps and reads what it sent
+        ("pagerank", 1, (2 * (2 + 60 / 2), 5 + 80 / 2, 5, 4, 3, 2)),
+        ("pagerank", 16, (2 * (32 + 60 / 2), 95 + 80 / 2, 5, 64, 48, 32)),
+        ("bfs", 1, (3 + 40 / 2, 7 + 160 / 2, 3, 4, 1, 1)),
+        ("bfs", 8, (3 + 60 * 7 / 15 + 40 / 2, 7 + 120 * 7 / 15 + 160 / 2, 3, 32, 8, 8)),
+        ("sssp", 64, (3 + 60 * 63 / 15 + 4 * 40 / 2, 7 + 120 * 63 / 15 + 4 * 160 / 2, 3, 256, 64, 64)),
+        ("components", 1, (3 + 40 / 2, 7 + 160 / 2, 3, 4, 1, 1)),
+        ("kcore", 1, (2 + 60 / 2, 5 + 80 / 2, 5, 4, 3, 2)),
+    ],
+)
+def test_the_seconds_of_each_part_of_a_superstep(name, features, seconds):
+    graph = GraphFacts(1000, 8000, 20)
+    figures = {"cache": FLOAT * features * 1000 / 2, "stream": FLOAT, "launch": 1.0}
+    for work, (short, long, far) in WORK_SECONDS.items():
+        figures |= {f"{work}_near_{SHORT}": short, f"{work}_near_{LONG}": long, f"{work}_far_{LONG}": far}
+    costs = Costs.of(lowered(name), features, graph, figures)
+    found = costs.gathered, costs.scattered, costs.launches, costs.vertex, costs.source, costs.row
+    assert found == pytest.approx(seconds)
+    gathered, scattered, launches, vertex, source, row = seconds
+    assert costs.pull == pytest.approx(launches + 8000 * gathered + 1000 * (vertex + row))
+    assert costs.push(0.0) == pytest.approx(launches)
+    whole = launches + 8000 * scattered + 1000 * (vertex + source)
+    assert costs.push(1.0) == pytest.approx(whole, rel=1e-3)  # nearly all vertices have one of 8000 edges

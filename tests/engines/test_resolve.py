@@ -227,8 +227,10 @@ def test_the_blocks_of_fused_kernels_are_known_once_they_are_loaded():
     loaded = engine.prepared._executor = SimdxExecutor(engine.prepared.planned, DeviceStore(small("rmat")))
     loaded.blocks_of = {"fused_push": 132, "fused_pull": 264}
     assert engine.resolved_options()["resident_blocks"] == [132, 264]
-    loaded.blocks_of = {"fused_push": 132, "fused_pull": 132}
-    assert engine.resolved_options()["resident_blocks"] == 132
+    for same in ({"fused_push": 132, "fused_pull": 132}, {"fused": 132}):
+        loaded.blocks_of = same
+        assert engine.resolved_options()["resident_blocks"] == 132
+        assert engine.explain().startswith("\n".join(f"{name}: 132 blocks, all resident" for name in same))
 
 
 def test_gunrock_balances_by_blocks_on_a_gpu():

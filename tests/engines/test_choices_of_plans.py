@@ -1,0 +1,140 @@
+"""What plans choose from facts of a program and a graph, at both sides of every limit, and what they say about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from engines.onyx import cuda_engine
+from engines.onyx.cuda_bottom_up import explained
+from engines.onyx.cuda_engine import OnyxCudaEngine
+from engines.onyx.engine import OnyxEngine
+from engines.onyx.policy import Policy
+from engines.onyx.resolve import along_paths, far_rows
+from engines.onyx.schedule import OnyxSchedule
+from engines.onyx.tuning import TunedEngine
+from engines.pullbaseline.simdx.activity import activity
+from harness.contract import Device, No, Yes
+from harness.facts import DeviceFacts, GraphFacts, Spans
+from harness.graph.generators import grid
+from harness.language import K, minimum
+from harness.lowering.setting import LoweredProgram
+from tests.engines import bottom_up
+from tests.engines.problems import new_engine, program, small
+from tests.engines.programs import traced
+
+
+def paths(reduce="min", message=lambda src: src.x + 1.0, *, tolerance=False):
+    """Return a program that keeps the best messages."""
+
+    def build(p, self):
+        p.vertex("first", K)
+        p.vertex("x", K, start="first")
+        p.over_edges(into="best", reduce=reduce)(message)
+        p.over_vertices(lambda v: {"x": minimum(v.x, v.best)})
+        p.until_settled(*((self.tolerance,) if tolerance else ()), at_most=9)
+        p.output("x", bound=0.0)
+
+    return traced(build, "paths", tolerance_value=0.5)
+
+
+def alone(p, _):
+    """Read no edges."""
+    p.vertex("x", start=1.0)
+    p.over_vertices(lambda v: {"x": 0.5 * v.x})
+    p.until_settled(at_most=9)
+    p.output("x", bound=0.0)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "along"),
+    [
+        (program("bfs"), True), (program("sssp"), True), (paths(), True), (paths(message=lambda src: src.x), False),
+        (paths(tolerance=True), False), (program("components"), False), (program("pagerank"), False),
+        (program("kcore"), False), (program("als"), False), (traced(alone, "alone"), False),
+    ],
+)  # fmt: skip
+def test_changes_travel_along_paths_if_messages_change_the_value_and_every_movement_counts(chosen, along):
+    assert along_paths(LoweredProgram.of(chosen).program) is along
+
+
+@pytest.mark.parametrize(
+    ("vertices", "spans", "far"),
+    [
+        (256, ((0, 1), (20, 99)), False),  # all rows are in the cache
+        (257, ((0, 1), (20, 99)), True),
+        (257, ((6, 75), (20, 25)), True),  # as many edges are long as the limit
+        (257, ((6, 76), (20, 24)), False),
+        (257, ((8, 76), (20, 24)), False),  # less than 256 rows apart
+        (257, ((9, 76), (20, 24)), True),
+        (257, (), True),
+    ],
+)
+def test_rows_are_far_if_a_quarter_of_the_edges_is_longer_than_the_cache(vertices, spans, far):
+    """Rows of four floats are 16 bytes, of which the cache holds 256."""
+    facts = GraphFacts(vertices, 1000, 9, spans=Spans(spans))
+    assert far_rows(facts, 4, DeviceFacts("cpu", cache_bytes=16 * 256), Policy(far_share=0.25)) is far
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "best"),
+    [
+        ("bfs", "(best.level + 1)", "the min of the sources that moved"),
+        ("components", "best.label", "the min of the sources that moved"),
+        (
+            "sssp", "(best.distance + extreme.weight)",
+            "the min of the sources that moved, extreme: the least of an input",
+        ),
+        (
+            "bottleneck", "minimum(best.width, extreme.weight)",
+            "the max of the sources that moved, extreme: the greatest of an input",
+        ),
+        ("decay", "(best.value * 0.5)", "the max of the sources that moved"),
+    ],
+)  # fmt: skip
+def test_a_plan_states_what_its_pulls_skip(name, message, best):
+    chosen = LoweredProgram.of(bottom_up.problem(name, grid(3, 3), 1)[0]).program
+    assert explained(chosen, OnyxSchedule(bottom_up=True)) == (
+        f"bottom_up: pulls skip vertices that are as good as {message}, and end rows there (best: {best})"
+    )
+    whole = "bottom_up: pulls read all edges, because bottom_up=false"
+    assert explained(chosen, OnyxSchedule(bottom_up=False)) == whole
+
+
+@pytest.mark.parametrize("measure", [False, True])
+@pytest.mark.parametrize("share_by", ["estimated", "fitted"])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_gpu_is_measured_only_for_an_estimate_that_the_cache_does_not_have(known, share_by, measure, monkeypatch):
+    cached, found, calls = (("cache", 1.0),), (("cache", 2.0),), []
+
+    def measured(name, device, probe):
+        calls.append((name, device, probe()))
+        return found
+
+    for name, value in {
+        "cuda_unavailable": lambda _: "", "device_name": lambda _: "made", "cuda_figures": lambda index: ("of", index),
+        "known_figures": lambda *_: cached if known else None, "figures_of": measured,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(cuda_engine, name, value)
+    device = Device("cuda", 3)
+    facts = OnyxCudaEngine(OnyxSchedule(direction="adaptive", share_by=share_by)).facts_of(device, measure=measure)
+    needed = measure and share_by == "estimated" and not known
+    assert calls == ([(cuda_engine.FIGURES, device, ("of", 3))] if needed else [])
+    assert facts == DeviceFacts("cuda", name="made", figures=cached if known else found if needed else ())
+
+
+def test_a_tuned_engine_gives_the_reason_of_its_first_plan(monkeypatch):
+    device, graph = Device(threads=1), small("grid")
+    for fit, wanted in (((), No("reason 0")), ((2,), Yes(7, 2)), ((1, 3), Yes(7, 3))):
+        answers = iter([Yes(7, number) if number in fit else No(f"reason {number}") for number in range(9)])
+        monkeypatch.setattr(OnyxEngine, "supports", lambda *_, left=answers: next(left))
+        assert TunedEngine(OnyxSchedule(tune=True)).supports(program("bfs"), graph, 1, device) == wanted
+
+
+@pytest.mark.parametrize("name", ["bfs", "pagerank"])
+def test_simdx_states_why_a_program_has_no_active_vertices(name):
+    engine = new_engine("simdx", {})
+    engine.generate(program(name), small("rmat"), 1, Device("cuda"))
+    reason = activity(engine.prepared.planned.program)
+    assert isinstance(reason, str) == (name == "pagerank")
+    assert ("bulk-synchronous: " in engine.explain()) == isinstance(reason, str)
+    assert not isinstance(reason, str) or engine.explain().startswith(f"bulk-synchronous: {reason}\n")
