@@ -137,6 +137,9 @@ def test_the_pieces_of_hubs_are_those_of_their_edges(monkeypatch):
     graph = GRAPHS["skewed"]()
     degrees = np.diff(graph.csr.offsets)
     assert near_far.pieces_of(graph.facts) == sum(-(-int(one) // 40) for one in degrees[degrees > 40]) > 0
+    for degree, pieces in ((39, 0), (40, 0), (41, 2), (80, 2), (81, 3)):
+        star = Graph.from_edges(np.zeros(degree, np.int64), 1 + np.arange(degree), name="star")
+        assert near_far.pieces_of(star.facts) == pieces
 
 
 def test_more_items_than_their_numbers_are_refused(emulated_near_far, monkeypatch):
