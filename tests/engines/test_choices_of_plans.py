@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engines.onyx import cuda_engine
+from engines.onyx import cuda_engine as onyx_on_cuda
 from engines.onyx.cuda_bottom_up import explained
 from engines.onyx.cuda_engine import OnyxCudaEngine
 from engines.onyx.engine import OnyxEngine
@@ -17,10 +17,12 @@ from harness.contract import Device, No, Yes
 from harness.facts import DeviceFacts, GraphFacts, Spans
 from harness.graph.generators import grid
 from harness.language import K, minimum
+from harness.lowering.buffers import Holds
 from harness.lowering.setting import LoweredProgram
-from tests.engines import bottom_up
+from tests.engines import bottom_up, gates
+from tests.engines.cuda_schedules import cuda_engine, plan_of
 from tests.engines.problems import new_engine, program, small
-from tests.engines.programs import traced
+from tests.engines.programs import graph_for, program_named, traced
 
 
 def paths(reduce="min", message=lambda src: src.x + 1.0, *, tolerance=False):
@@ -114,11 +116,11 @@ def test_a_gpu_is_measured_only_for_an_estimate_that_the_cache_does_not_have(kno
         "cuda_unavailable": lambda _: "", "device_name": lambda _: "made", "cuda_figures": lambda index: ("of", index),
         "known_figures": lambda *_: cached if known else None, "figures_of": measured,
     }.items():  # fmt: skip
-        monkeypatch.setattr(cuda_engine, name, value)
+        monkeypatch.setattr(onyx_on_cuda, name, value)
     device = Device("cuda", 3)
     facts = OnyxCudaEngine(OnyxSchedule(direction="adaptive", share_by=share_by)).facts_of(device, measure=measure)
     needed = measure and share_by == "estimated" and not known
-    assert calls == ([(cuda_engine.FIGURES, device, ("of", 3))] if needed else [])
+    assert calls == ([(onyx_on_cuda.FIGURES, device, ("of", 3))] if needed else [])
     assert facts == DeviceFacts("cuda", name="made", figures=cached if known else found if needed else ())
 
 
@@ -138,3 +140,16 @@ def test_simdx_states_why_a_program_has_no_active_vertices(name):
     assert isinstance(reason, str) == (name == "pagerank")
     assert ("bulk-synchronous: " in engine.explain()) == isinstance(reason, str)
     assert not isinstance(reason, str) or engine.explain().startswith(f"bulk-synchronous: {reason}\n")
+
+
+@pytest.mark.parametrize(
+    "schedule", ["changes-pull", "changes-pull-edges-sparse", "changes-push", "changes-push-edges"]
+)
+@pytest.mark.parametrize("name", ["beliefs", "gates"])
+def test_a_plan_has_no_array_of_sent_edges_that_no_kernel_takes(name, schedule):
+    chosen, graph = (gates.program(), gates.graph()) if name == "gates" else (program_named(name), graph_for(name))
+    plan = plan_of(cuda_engine(schedule), chosen, graph, 3)
+    taken = {argument for kernel in plan.kernels for argument in kernel.arguments}
+    sent = [one for one in plan.buffers if one.holds is Holds.SENT]
+    assert {one.name for one in sent if one.rows == graph.num_edges} <= taken
+    assert sent or "pull" in schedule
