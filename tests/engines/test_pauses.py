@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from engines.onyx.cuda_tracking_policy import TRIAL, Pauses
+from engines.onyx.cuda_tracking_policy import ENDLESS, TRIAL, Pauses, Pausing
+from harness.lowering.cuda.run_extension import RunStart
 
 
 def made(patience=2, *, begin):
@@ -55,3 +56,21 @@ def test_launches_are_omitted_after_a_superstep_in_which_no_pause_could_begin():
     ):
         pauses.update(one, 25)
         assert pauses.omits is omits
+
+
+@pytest.mark.parametrize(
+    ("begins_untracked", "cold", "endless"),
+    [(True, True, True), (True, False, False), (False, True, False), (False, False, False)],
+)
+def test_the_fields_of_a_run_by_hand(begins_untracked, cold, endless):
+    """Two of three groups reduce. A run whose edges change begins without tracking, for as long as everything moves."""
+    pausing = Pausing(begins_untracked=begins_untracked, share=0.25, patience=3, reductions=0b101, at_once=0b100)
+    found = pausing.start_fields(RunStart(edges=1000, sides=2, visited=(1100, 1200), cold=cold))
+    wanted = {
+        "untracked_edges": 500, "reductions": 5, "at_once": 4, "may_pause": 1, "patience": 3, "full": 1100,
+        "full_odd": 1200,
+    }  # fmt: skip
+    begun = {"untracked": ENDLESS, "stretch": ENDLESS, "entered": 2000, "usual": 1000}
+    assert found == wanted | (begun if endless else {})
+    none = pausing.start_fields(RunStart(edges=1, sides=1, visited=(1, 1), cold=cold))
+    assert none["untracked_edges"] == 1, "no source that moves is not crowded"
