@@ -13,6 +13,7 @@ TODAY = {
 }  # fmt: skip
 
 
+@pytest.mark.short_run(rows=99)
 @pytest.mark.parametrize(
     ("schedule", "features"),
     [

@@ -56,6 +56,7 @@ def run(shape, features, solver, source, at_most=ITERATES):
     return engine
 
 
+@pytest.mark.short_run(rows=6)
 @pytest.mark.parametrize("solver", ["cg", "bicgstab"])
 @pytest.mark.parametrize(("shape", "features"), [((), 3), ((K,), 1), ((K,), 3)])
 def test_the_state_is_the_solution_of_the_system(shape, features, solver):
@@ -72,6 +73,7 @@ def test_the_state_is_the_solution_of_the_system(shape, features, solver):
     engine.close()
 
 
+@pytest.mark.short_run(rows=1)
 def test_a_run_takes_as_many_products_as_the_program_has_supersteps_but_no_more():
     source, _ = exact(3)
     taken = dict(run((K,), 3, "cg", source).resolved_options()["solved"])["products"]

@@ -233,6 +233,7 @@ def test_every_schedule_is_counted(name, options, algorithm):
         assert kernel.atomics.requests <= kernel.atomics.transactions <= kernel.atomics.sectors
 
 
+@pytest.mark.short_run(rows=1, always="onyx-options1")
 @pytest.mark.parametrize(
     ("name", "options"), [("onyx", PULL), ("onyx", PUSH), ("gunrock", {}), ("tigr", {}), ("simdx", {})]
 )
@@ -247,6 +248,8 @@ def test_a_sample_tells_of_the_whole(name, options, monkeypatch):
     assert sampled.whole.loads.sectors == pytest.approx(exact.whole.loads.sectors, rel=0.1)
     assert sampled.whole.loads.efficiency == pytest.approx(exact.whole.loads.efficiency, rel=0.05)
     assert sampled.whole.atomics.transactions == pytest.approx(exact.whole.atomics.transactions, rel=0.15)
+    if options != PULL and name != "simdx":  # a pushed edge adds one row: the edges are known, whichever blocks ran
+        assert sampled.whole.atomics.sectors == pytest.approx(exact.whole.atomics.sectors, rel=2e-3)
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ GRAPHS = {"ring": pulses.ring, "two sides": pulses.two_sides}
 AT_LENGTH = [("unfolded", "ring"), ("all pushed", "ring"), ("tigr", "ring")]
 
 
+@pytest.mark.short_run(rows=99)
 @pytest.mark.parametrize(
     ("name", "graph"),
     [
@@ -51,6 +52,7 @@ def test_every_superstep_has_the_values_and_counts_of_numpy(name, graph, monkeyp
     pulses.check(found, chosen, features, way, share, pauses=pauses)
 
 
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("name", ["gathers of few", pytest.param("unfolded", marks=pytest.mark.full), "push"])
 def test_a_vertex_that_moves_reads_its_edges_again_only_if_one_of_their_sources_moved(name, monkeypatch):
     monkeypatch.setattr(CpuEngine, "runs", CpuPolicy(few=0, parts_per_thread=3, smallest_part=4))

@@ -73,6 +73,7 @@ def test_the_useful_bytes_of_a_subgraph_on_a_device_are_those_of_the_edges_of_it
     assert step.launches == 1
 
 
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize("between", [40, GAP_BYTES // 4, GAP_BYTES // 4 + 1])
 def test_rows_are_read_together_up_to_a_gap_of_4096_bytes(between):
     """Vertices 0 and 2 are active, with 2 and 3 edges; vertex 1, between them, has 4 bytes for each edge."""
