@@ -26,10 +26,11 @@ from tests.language.programs import program_of
 
 SHORT = (
     ("el", 16, {}, {}), ("agm_e", 3, {}, {}), ("owner", 3, {"hub": 30}, {"bias": "both", "rates": "adagrad"}),
-    ("wavefront", 3, {"blocks": 3}, {}), ("grid", 12, {"blocks": 3}, {"rates": "twin", "normalise": "deviation"}),
+    ("grid", 12, {"blocks": 3}, {"rates": "twin", "normalise": "deviation"}),
+    *((order, 3, OPTIONS.get(order, {}), {}) for order in (*BATCHED, *LOCKED) if order != "agm_e"),
+    ("nl", 5, {}, {"bias": "both", "rates": "adagrad"}), ("blkdiag", 16, {"feature_aware": False}, {}),
 )  # fmt: skip
 LONG = (
-    *((order, 3, OPTIONS.get(order, {}), {}) for order in (*BATCHED, *LOCKED)),
     *((order, k, OPTIONS.get(order, {}), {}) for order in ("el", "owner", "grid") for k in (1, 33, 128)),
     *((order, 16, {"feature_aware": False}, {}) for order in ("el", "nl", "blkdiag")), ("owner", 16, {}, {}),
     ("agm_e", 3, {"barrier": "launch"}, {}), ("agm_e", 3, {"barrier": "grid"}, {}),
@@ -43,6 +44,7 @@ def given():
     return random_ratings(users=60, items=40, num_ratings=500, seed=4)
 
 
+@pytest.mark.short_run(rows=99)
 @pytest.mark.parametrize(
     ("order", "features", "options", "parameters"),
     [*SHORT, *(pytest.param(*one, marks=pytest.mark.full) for one in LONG if one not in SHORT)],
