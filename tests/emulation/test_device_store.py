@@ -322,3 +322,20 @@ def test_what_was_built_for_something_else_is_not_used(differs, emulated):
     engine.run(SUPERSTEPS)
     checked(engine, program, graph, inputs)
     engine.close()
+
+
+def test_an_engine_that_is_closed_twice_leaves_the_arrays_of_others(emulated):
+    program = program_named("own_aggregate")
+    graph = Graph.from_edges([0, 1, 2], [1, 2, 0], num_vertices=24, name="its own")
+    engine = cuda_engine("tigr")
+    engine.prepare(program, graph, FEATURES, emulated, Phases())
+    executor, store = engine.executor, engine.executor.store
+    store.attach()  # of another engine on the same graph
+    held = len(store._arrays)
+    assert held
+    for _ in range(2):
+        executor.close()
+        assert len(store._arrays) == held
+    store.detach()
+    assert not store._arrays
+    engine.close()

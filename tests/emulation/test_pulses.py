@@ -35,8 +35,18 @@ ROWS = {
     "tigr": ("tigr", {"degree_bound": 3}, "all push", 1.0),
     "simdx": ("simdx", {**LISTS, "fusion": "none", "pull_share": 0.25}, "simdx", 0.25),
     "simdx in one launch": ("simdx", {**LISTS, "fusion": "all", "filter": "ballot", "pull_share": 0.25}, "simdx", 0.25),
+    "scaph": ("scaph", {"window_mb": 0.0003}, "rebuilding push", 1.0),
+    "scaph reads rows": ("scaph", {"window_mb": 0.0003, "values": "low"}, "rebuilding push", 1.0),
+    "scaph reads in place": (
+        "scaph", {"window_mb": 0.0003, "low": "zero_copy", "values": "low"}, "rebuilding push", 1.0,
+    ),
+    "streamed": (
+        "onyx", {"direction": "pull", "balance": "warp", "edges": "streamed", "window_mb": 0.0003}, "pull", 0.25,
+    ),
+    "mapped": ("onyx", {"direction": "push", "rebuild": 0, "edges": "mapped"}, "push", 1.0),
+    "gunrock rebuilds": ("gunrock", {}, "rebuilding push", 1.0),
     "simdx on sides": ("simdx", LISTS, "all pull", 1.0),
-}
+}  # fmt: skip
 FEATURES = (1, 3, 40)
 GRAPHS = {"ring": pulses.ring, "two sides": pulses.two_sides}
 TODAY = {(name, (i + i // 2) % 3, i % 2) for i, name in enumerate(ROWS)} | {

@@ -19,6 +19,7 @@ from tests.engines.programs import traced
 
 RING, LEAVES, HUBS, LONE = 14, 40, (3, 8), 5
 SUPERSTEPS = 16
+REBUILDS = 0.9  # of the edges, from which sums are rebuilt from all messages, because that is no more work
 
 
 def pulses(p, self):
@@ -114,13 +115,16 @@ def visits(way: str, step: Expected, graph: Graph, share: float, *, again: bool)
 
     If the vertices that moved have few edges, *pull* and *follow* gather where these edges end; *adaptive* and *simdx*
     push them. If they have many, all four gather everything. *all push* and *all pull* always visit all edges; *push*,
-    those of the vertices that moved. ``share``: of the edges, which is many; for *follow* twice as many ``again``.
-    Of a side, *follow* gathers everything once more after the other one did.
+    those of the vertices that moved; *rebuilding push*, all edges if these are ``REBUILDS`` of them. ``share``: of the
+    edges, which is many; for *follow* twice as many ``again``. Of a side, *follow* gathers everything once more after
+    the other one did.
     """
     every = graph.num_edges // (1 if graph.bipartite is None else 2)
     match way:
         case "push":
             return "push", step.sent
+        case "rebuilding push":
+            return "push", every if step.sent >= int(REBUILDS * every) else step.sent
         case "pull" | "follow":
             limit = share * graph.num_edges * (2 if again and way == "follow" else 1)
             read = every if way == "follow" and graph.bipartite and not again else step.read

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engines.onyx import cpu_plan
 from engines.onyx import cuda_engine as onyx_on_cuda
 from engines.onyx.cuda_bottom_up import explained
 from engines.onyx.cuda_engine import OnyxCudaEngine
@@ -18,6 +19,7 @@ from harness.facts import DeviceFacts, GraphFacts, Spans
 from harness.graph.generators import grid
 from harness.language import K, minimum
 from harness.lowering.buffers import Holds
+from harness.lowering.cpu.policy import CpuPolicy
 from harness.lowering.setting import LoweredProgram
 from tests.engines import bottom_up, gates
 from tests.engines.cuda_schedules import cuda_engine, plan_of
@@ -153,3 +155,18 @@ def test_a_plan_has_no_array_of_sent_edges_that_no_kernel_takes(name, schedule):
     sent = [one for one in plan.buffers if one.holds is Holds.SENT]
     assert {one.name for one in sent if one.rows == graph.num_edges} <= taken
     assert sent or "pull" in schedule
+
+
+@pytest.mark.parametrize(("name", "lists"), [("shortest_paths", True), ("reads_destination", False)])
+def test_emogi_lists_active_vertices_only_if_changes_are_tracked(name, lists):
+    plan = plan_of(cuda_engine("emogi-list"), program_named(name), graph_for(name), 3)
+    assert plan.tracking.change_driven is lists
+    assert any(kernel.name.startswith(("list_", "empty_")) for kernel in plan.kernels) is lists
+
+
+@pytest.mark.parametrize("feature_aware", [True, False])
+def test_sources_make_messages_only_of_rows_whose_features_are_processed_together(feature_aware):
+    schedule = OnyxSchedule(change_driven=True, direction="pull", feature_aware=feature_aware)
+    facts = GraphFacts(1000, 8000, 20)
+    found = cpu_plan.plan(program("pagerank"), schedule, facts, 8, DeviceFacts("cpu", 2), CpuPolicy())
+    assert any(kernel.name.endswith("_ready") for kernel in found.kernels) is feature_aware
