@@ -150,3 +150,29 @@ def test_a_step_has_moved_if_any_of_its_properties_has(name):
     assert len(wanted.supersteps) > 10
     np.testing.assert_array_equal(engine.values("x"), run.values("x"))
     engine.close()
+
+
+def decaying(p, self):
+    """Multiply the value of the vertex before by 0.9."""
+    p.vertex("x", start=1.0)
+    p.over_edges(into="near", reduce="sum")(lambda src: src.x)
+    p.over_vertices(lambda v: {"x": 0.9 * v.near})
+    p.until_settled(self.tolerance, at_most=400)
+    p.output("x", bound=1e-3)
+
+
+@pytest.mark.short_run(rows=1, always="pull-few")
+@pytest.mark.parametrize("name", ["pull-few", *(name for name in ENGINES if name != "scipy")])
+def test_a_run_ends_at_the_test_after_values_move_by_less_than_the_tolerance(name):
+    """Superstep t moves every value by 0.1 * 0.9 ** (t - 1): 0.001 or less from superstep 45 on."""
+    at = np.arange(64)
+    ring, program = Graph.from_edges(at, (at + 1) % 64, name="ring"), traced(decaying, "decaying", tolerance_value=1e-3)
+    given = {"pull-few": ("onyx", {"direction": "pull", "dense_share": 1.0})} | ENGINES  # it follows what moves
+    engine = prepared(*given[name], program, ring, 1)
+    wanted = next(t for t in range(1, 400) if 0.1 * 0.9 ** (t - 1) <= 1e-3)
+    inputs = Inputs({}, dict(program.parameters))
+    for _ in range(2):
+        taken = supersteps(engine, program, inputs)
+        assert taken in (wanted, -(-wanted // TEST_EVERY) * TEST_EVERY)
+        np.testing.assert_allclose(engine.values("x"), 0.9**taken, rtol=1e-5)
+    engine.close()
