@@ -16,6 +16,7 @@ ADAPTIVE = {"direction": "adaptive", "dense_share": 0.25, "rebuild": 0}
 ROWS = {
     "gathers": ("onyx", {**PULL, "dense_share": 0.25}, "follow", 0.25),
     "gathers of few": ("onyx", {**PULL, "dense_share": 1.0}, "follow", 1.0),
+    "loops of few": ("onyx", {**PULL, "dense_share": 1.0, "feature_aware": False}, "follow", 1.0),
     "unfolded": ("onyx", {**PULL, "dense_share": 0.25, "fold": False}, "follow", 0.25),
     "all gathered": ("onyx", {"change_driven": False}, "all pull", 1.0),
     "adaptive": ("onyx", ADAPTIVE, "adaptive", 0.25),
@@ -30,14 +31,14 @@ ROWS = {
 GRAPHS = {"ring": pulses.ring, "two sides": pulses.two_sides}
 
 
-AT_LENGTH = [("unfolded", "ring"), ("all pushed", "ring"), ("tigr", "ring")]
+AT_LENGTH = ("loops of few", "unfolded", "all pushed", "tigr")
 
 
 @pytest.mark.short_run(rows=99)
 @pytest.mark.parametrize(
     ("name", "graph"),
     [
-        pytest.param(name, graph, marks=(pytest.mark.full,) if (name, graph) in AT_LENGTH else ())
+        pytest.param(name, graph, marks=(pytest.mark.full,) if name in AT_LENGTH else ())
         for name in ROWS
         for graph in GRAPHS
     ],
@@ -53,11 +54,14 @@ def test_every_superstep_has_the_values_and_counts_of_numpy(name, graph, monkeyp
 
 
 @pytest.mark.short_run(rows=2)
-@pytest.mark.parametrize("name", ["gathers of few", pytest.param("unfolded", marks=pytest.mark.full), "push"])
+@pytest.mark.parametrize(
+    "name",
+    ["gathers of few", "loops of few", *(pytest.param(name, marks=pytest.mark.full) for name in ("unfolded", "push"))],
+)
 def test_a_vertex_that_moves_reads_its_edges_again_only_if_one_of_their_sources_moved(name, monkeypatch):
     monkeypatch.setattr(CpuEngine, "runs", CpuPolicy(few=0, parts_per_thread=3, smallest_part=4))
     engine, options, way, share = ROWS[name]
     ring = pulses.ring()
     found = prepared(engine, options, traced(pulses.toggles, "toggles"), ring, 1, threads=3)
-    folded = name == "gathers of few"
+    folded = name.endswith("of few")
     pulses.check(found, ring, 1, way, share, pauses=folded, toggled=True, folded=folded)
