@@ -13,7 +13,7 @@ from harness.lowering.cpu.module_source import compiled
 VERTICES, PARTS = 2 * BLOCK + 5, 2
 
 
-@pytest.fixture(scope="module", params=[3, STRIP + 3])
+@pytest.fixture(scope="module", params=[3, STRIP + 3, 2 * STRIP, 3 * STRIP + 1])
 def operations(request):
     """Return the width, the stride of rows, and the kernels."""
     made = dict(zip(("product", "shorten", "advance", "turn"), map(compiled, kernels(request.param)), strict=True))

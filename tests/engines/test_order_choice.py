@@ -163,6 +163,39 @@ def test_degrees_that_no_planar_graph_has_are_those_of_space():
     assert why.endswith("as in space")
 
 
+ALIKE, UNLIKE = Degrees(((8, 4096),)), Degrees(((4, 2048), (12, 2048)))  # as of k nearest neighbours, and of others
+FLAT, RANDOM = Degrees(((4, 4096),)), Degrees(((2, 2048), (6, 2048)))
+
+
+@pytest.mark.parametrize(
+    ("inwards", "outwards", "expected"),
+    [
+        (ALIKE, UNLIKE, None), (UNLIKE, ALIKE, None), (UNLIKE, UNLIKE, None), (ALIKE, ALIKE, 16.0),
+        (FLAT, RANDOM, None), (RANDOM, FLAT, None), (FLAT, FLAT, 64.0),
+    ],
+)  # fmt: skip
+def test_a_mesh_has_degrees_that_differ_little_in_both_directions(inwards, outwards, expected):
+    """The degrees differ as at random or more if those of either direction do. Second neighbours are out-edges."""
+    mean = sum(degree * count for degree, count in outwards.counts) / 4096
+    graph = GraphFacts(4096, int(4096 * mean), inwards.largest, inwards, outwards)
+    steps, why = expected_supersteps(graph)
+    spread = max(dispersion(inwards), dispersion(outwards))
+    assert f"(variance / mean {spread:.2g})" in why
+    assert ("as at random or more" in why) == (expected is None)
+    random = 1 + np.log(4096 / mean) / np.log(second_neighbours(outwards) / mean)
+    assert steps == pytest.approx(random if expected is None else expected)
+
+
+@pytest.mark.parametrize("mean", [4, 8])
+@pytest.mark.parametrize(("errors", "near"), [(4.2, True), (3.8, False)])
+def test_degrees_differ_less_than_at_random_by_four_standard_errors(mean, errors, near):
+    vertices = 1 << 16
+    variance = mean * (1 - errors * ((2 + 1 / mean) / vertices) ** 0.5)
+    apart = round(vertices * variance / 8)  # vertices with 2 edges more, and as many with 2 less
+    degrees = Degrees(((mean - 2, apart), (mean, vertices - 2 * apart), (mean + 2, apart)))
+    assert ("less than at random" in expected_supersteps(facts(degrees))[1]) is near
+
+
 def test_moments_of_degrees():
     degrees = Degrees(((1, 2), (4, 2)))  # mean 2.5, of squares 8.5
     assert dispersion(degrees) == pytest.approx((8.5 - 6.25) / 2.5)
