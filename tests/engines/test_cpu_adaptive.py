@@ -208,6 +208,42 @@ def test_a_superstep_pulls_from_exactly_the_share_of_the_edges(share, pulls):
     engine.close()
 
 
+def fans(reverse=False):
+    """Return a directed path whose every third vertex has edges to, or from, 1 to 13 leaves."""
+    path, sources, ends = np.arange(30), list(range(29)), list(range(1, 30))
+    for number, v in enumerate(path[::3]):
+        leaves = np.arange(len(path) + 20 * number, len(path) + 20 * number + 1 + 3 * (number % 5))
+        sources += leaves.tolist() if reverse else [v] * len(leaves)
+        ends += [v] * len(leaves) if reverse else leaves.tolist()
+    return Graph.from_edges(sources, ends, num_vertices=30 + 200, weights=np.ones(len(ends)), name="fans")
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", ["bfs", "sssp"])
+def test_a_superstep_pulls_from_the_share_wherever_out_degrees_differ_from_in_degrees(name, reverse):
+    """The edges of the sources that moved are never more than the sources times the largest out-degree."""
+    graph = fans(reverse)
+    assert (graph.out_degrees.max() > 3 * graph.in_degrees.max()) == (not reverse)
+    algorithm = type(ALGORITHMS[name])(sources="0")
+    inputs, (output,) = algorithm.inputs(graph, 1), program(name).outputs
+    for least in range(2, 15, 3):
+        engine = engine_of(program(name), graph, 1, (least + 0.5) / graph.num_edges)
+        run = ReferenceRun(program(name), graph, 1)
+        for one in (engine, run):
+            one.reset(inputs)
+        before = run.values(output).copy()
+        for superstep in range(30):
+            run.run(1)
+            (step,) = engine.run(1).supersteps
+            np.testing.assert_array_equal(engine.values(output), run.values(output))
+            moved = (run.values(output) != before)[:, 0]
+            if superstep:
+                assert (step.direction, step.choice.reason) == (("pull", "many") if sent >= least else ("push", "few"))
+                assert step.choice.edges == sent
+            sent, before = int(graph.out_degrees[moved].sum()), run.values(output).copy()
+        engine.close()
+
+
 def two_ways(p, self):
     """Count neighbours with ``x``, which decide about ``y``, and those with ``y``: two groups of reductions."""
     p.vertex("first")
