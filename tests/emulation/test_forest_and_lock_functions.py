@@ -75,6 +75,16 @@ def test_a_forest_of_single_vertices_is_hooked_by_the_first_edges(hooking, verti
         assert np.array_equal(flat, wanted)
 
 
+@pytest.mark.parametrize("vertices", [1, 5, BLOCK - 1])
+def test_a_vertex_is_flattened_alone(hooking, vertices):
+    """Another thread may have stored the root of a vertex on the path, which must stay."""
+    count = 3 * BLOCK
+    upwards = np.minimum(np.arange(count) + 1, count - 1).astype(np.uint32)  # away from the vertices with threads
+    (flat,) = launch(hooking, "flatten", vertices, upwards, np.uint32(vertices))
+    assert (flat[:vertices] == count - 1).all()
+    assert np.array_equal(flat[vertices:], upwards[vertices:])
+
+
 @pytest.mark.parametrize("vertices", [BLOCK + 1, 3 * BLOCK - 1])
 @pytest.mark.parametrize("first", [0, 2])
 def test_the_other_edges_hook_what_is_outside_of_the_largest_tree(hooking, vertices, first):

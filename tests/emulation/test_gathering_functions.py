@@ -208,22 +208,11 @@ def test_tiles_of_edges_store_whole_rows_and_reduce_parts_of_others(kernels, num
             assert tile % run == 0
             assert np.array_equal(whole, pieces == 1)
             assert np.array_equal(parts, np.where(pieces > 1, pieces, 0))
-            flags = (np.bool_(False), np.bool_(True))
-            (_, some), (_, every) = (
-                kernels(
-                    f"clearing_{number}",
-                    -(-n // BLOCK),
-                    offsets,
-                    np.uint32(0),
-                    np.uint32(n),
-                    flag,
-                    np.zeros(n, np.bool_),
-                )
-                for flag in flags
-            )
-            if first == 0:
-                assert np.array_equal(some, pieces <= 1)
-                assert np.array_equal(every, pieces == 1)
+            inner = (offsets[:-1] >= first) & (offsets[1:] <= last)
+            for every in (False, True):
+                given = (np.uint32(first), np.uint32(n), np.bool_(every), np.zeros(n, np.bool_))
+                _, kept = kernels(f"clearing_{number}", -(-n // BLOCK), offsets, *given)
+                assert np.array_equal(kept[inner], (pieces == 1)[inner] | ((pieces == 0)[inner] & (not every)))
         elif tile % (run * abreast) == 0:
             assert not whole.any()
             assert np.array_equal(parts, pieces)
