@@ -48,3 +48,24 @@ def test_a_push_visits_the_edges_of_the_vertices_that_moved_before(run, graph_na
     engine.close()
     assert found[1:] == wanted[: len(found) - 1]
     assert not any(active for active, _ in wanted[len(found) - 1 :]) or len(found) == MOST
+
+
+PARTS = [run for run, (name, *_) in RUNS.items() if name != "scaph"]
+
+
+@pytest.mark.parametrize("first", [1, 2, 3])
+@pytest.mark.parametrize("run", PARTS)
+def test_a_run_in_two_parts_has_the_statistics_of_one(run, first):
+    """Every superstep, in the second run of a prepared engine as in the first."""
+    name, options, algorithm, features = RUNS[run]
+    chosen, most = ALGORITHMS[algorithm], 7
+    graph = chosen.prepare_graph(small("rmat"))
+    inputs = chosen.inputs(graph, features)
+    engine = prepared(name, options, program(algorithm), graph, features)
+    engine.reset(inputs)
+    whole = engine.run(most)
+    engine.reset(inputs)
+    begun = engine.run(first)
+    found = begun if begun.settled else begun.followed_by(engine.run(most - first))
+    engine.close()
+    assert found == whole

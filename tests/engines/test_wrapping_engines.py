@@ -14,7 +14,7 @@ from engines.onyx.cuda_hooking import RUN, HookingCudaEngine
 from engines.onyx.schedule import OnyxSchedule
 from engines.onyx.tuning import TunedEngine
 from harness.conformance.subject import load
-from harness.contract import No, RunStatistics
+from harness.contract import Device, No, RunStatistics
 from tests.engines.problems import SPECS, new_engine, problem, program
 
 # Whether an engine counts supersteps, gives the same bits in every run, and tunes itself; on each device.
@@ -123,6 +123,27 @@ def test_calls_go_to_the_chosen_engine(cls, schedule):
     assert len(inner.calls) == count + 1
     with pytest.raises(AssertionError, match=r"prepare\(\) comes first"):
         _ = engine.prepared
+
+
+PER_DEVICE = ("emogi", "gunrock", "lonestar", "onyx", "scaph", "simdx", "tigr")
+ORDERS = (None, "supersteps", "near_far", "hooking")  # of Onyx
+
+
+@pytest.mark.parametrize("last", range(3))
+@pytest.mark.parametrize("name", PER_DEVICE)
+def test_every_engine_that_was_created_is_closed_whichever_was_prepared_last(name, last, monkeypatch):
+    """Engines of several devices and orders, of which one, or none, is prepared."""
+    engine, made = new_engine(name), []
+    cls = type(engine)
+    monkeypatch.setattr(cls, "_new", lambda self, _: made.append(Inner()) or made[-1])
+    created = [engine.on(Device(kind)) for kind in engine.engines]
+    if name == "onyx":
+        created += [engine._ordered.setdefault(order, Inner()) for order in ORDERS[1:]]
+    assert all(engine.on(Device(kind)) is one for kind, one in zip(engine.engines, made, strict=True))
+    if last < len(created):
+        engine._prepared = created[last]
+    engine.close()
+    assert [one.calls for one in created] == [[("close",)]] * len(created)
 
 
 @pytest.mark.parametrize(("most", "begins"), [(5, True), (4.9, False), (0, False), (6, True)])
