@@ -231,7 +231,7 @@ def test_a_superstep_pulls_from_the_share_wherever_out_degrees_differ_from_in_de
         run = ReferenceRun(program(name), graph, 1)
         for one in (engine, run):
             one.reset(inputs)
-        before = run.values(output).copy()
+        before, sent = run.values(output).copy(), 0
         for superstep in range(30):
             run.run(1)
             (step,) = engine.run(1).supersteps
