@@ -4,7 +4,8 @@ Estimates of a graph that is unlike those that they were fitted to are off by as
 prepares the best-estimated orders one after another, so that only one is in memory, and times first supersteps of each.
 Orders are compared by the measured seconds of a superstep with a share of the estimated preparation: a measured one
 would depend on the order of the trial, as the first order builds what all need. The times are kept for the program, the
-facts of the graph, the number of features and the device; with them, an engine takes the best order at once.
+number of supersteps that share the preparation, the facts of the graph, the number of features and the device; with
+them, an engine takes the best order at once.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class TrialEngine(Forwarding, Engine):
         self._name = self._orders[0]
         program, graph, features, device = self.problem
         self._shares = shares(self._orders, dict(self._chosen["basis"]), device)
-        text = repr((program.fingerprint, graph.facts, features, self._of_auto, self._orders))
+        text = repr((program.fingerprint, program.max_supersteps, graph.facts, features, self._of_auto, self._orders))
         self._key = f"{FIGURES}-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
 
     @property

@@ -14,6 +14,7 @@ from engines.lonestar.engine import LonestarEngine
 from engines.lonestar.predict import Model, to_try
 from engines.lonestar.schedule import LonestarSchedule
 from engines.lonestar.trial import TrialEngine
+from harness.algorithms.sgd_mf import SGDMatrixFactorisation
 from harness.api import Engine
 from harness.api.cpu import usable_threads
 from harness.api.figures import device_name
@@ -138,6 +139,29 @@ def test_the_times_are_kept_for_the_problem_and_the_schedule(made):
     assert "known from an earlier trial" in again.explain()
     prepared(replace(TUNED, seed=1)).reset(None)
     assert made.clock > timed
+
+
+@pytest.mark.parametrize("differs", ["program", "epochs", "graph", "features", "device", "schedule", "orders"])
+def test_times_of_another_problem_are_not_taken(made, monkeypatch, differs):
+    """Each part of the problem is changed by itself; its times are then kept beside those of the first problem."""
+    given = {"program": trace(ALGORITHM), "graph": rated(), "features": 4, "device": DEVICE}
+    other = {
+        "program": ("program", trace(SGDMatrixFactorisation(epochs=3, bias="both"))),
+        "epochs": ("program", trace(SGDMatrixFactorisation(epochs=4))),  # over which the preparation is shared
+        "graph": ("graph", rated(2499)), "features": ("features", 5), "device": ("device", Device(threads=2)),
+    }  # fmt: skip
+    changed = {**given, **dict([other[differs]])} if differs in other else given
+    schedule = replace(TUNED, seed=7) if differs == "schedule" else TUNED
+    problems = [(given, TUNED, ESTIMATES), (changed, schedule, ESTIMATES[:2] if differs == "orders" else ESTIMATES)]
+    for round_of_trials in range(2):
+        for problem, options, estimates in problems:
+            monkeypatch.setitem(globals(), "ESTIMATES", estimates)
+            before, engine = made.clock, TrialEngine(options)
+            engine.prepare(*problem.values(), Phases())
+            engine.reset(None)
+            tried = [order for order, _ in engine.resolved_options()["tried"]]
+            assert sorted(tried) == sorted(to_try(estimates))
+            assert (made.clock == before) == (round_of_trials > 0), "known" if round_of_trials else "not known yet"
 
 
 def test_a_trial_that_its_budget_ends_is_not_kept(made):
