@@ -6,6 +6,7 @@ import json
 import math
 import os
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -276,6 +277,29 @@ def test_a_file_of_the_same_size_that_was_written_later_is_another_cell(registry
     assert resolve_cell(settings, registry).key("machine") == first
     os.utime(file, ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns + 1))
     assert resolve_cell(settings, registry).key("machine") != first
+
+
+@pytest.mark.parametrize("spelt", ["{folder}/graph.txt", "~/graph.txt", "graph.txt", "./graph.txt", "~/a/../graph.txt"])
+def test_a_changed_file_is_another_cell_however_its_path_is_spelt(registry, tmp_path, monkeypatch, spelt):
+    """Absolute, below the home folder, and relative to the present folder."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").mkdir()
+    file, settings = tmp_path / "graph.txt", config(graph={"name": "fake_file", "path": spelt.format(folder=tmp_path)})
+    keys = [resolve_cell(settings, registry).key("machine")]
+    for text, later in (("0 1", 0), ("0 1 2", 0), ("0 1 3", 10**9)):
+        file.write_text(text)
+        os.utime(file, ns=(10**18, 10**18 + later))
+        keys.append(resolve_cell(settings, registry).key("machine"))
+        assert resolve_cell(settings, registry).key("machine") == keys[-1]
+    assert len(set(keys)) == 4, "no file, a file, another size, another time"
+
+
+def test_the_key_of_a_cell_has_the_machine_and_both_sources(registry):
+    cell = resolve_cell(config(), registry)
+    others = [replace(cell, sources="x"), replace(cell, graph_sources="x"), replace(cell, sources="", graph_sources="")]
+    keys = {cell.key("machine"), cell.key("another"), *(one.key("machine") for one in others)}
+    assert len(keys) == 5
 
 
 def test_a_graph_of_a_file_is_called_by_the_file():

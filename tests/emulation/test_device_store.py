@@ -19,12 +19,13 @@ from harness.language import K, trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.buffers import Order
+from harness.lowering.cpu.host_store import HostStore
 from harness.lowering.cuda import executor as cuda
 from harness.lowering.cuda import memory
 from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.edge_places import PLACES, ResidentEdges
 from harness.lowering.cuda.ranges import Over
-from tests.engines.cuda_schedules import cuda_engine, plan_of
+from tests.engines.cuda_schedules import SCHEDULES, cuda_engine, plan_of
 from tests.engines.programs import edges_and_loops, inputs_for, program_named, traced, two_sides
 from tests.engines.test_cuda import prepared
 
@@ -107,12 +108,40 @@ def test_an_engine_out_of_memory_releases_its_uploads(emulated, monkeypatch):
     assert failed.tb is not None
 
 
-def test_stores_differ_by_graph_and_device():
-    graph, other = edges_and_loops(), edges_and_loops.__wrapped__()
-    stores = [DeviceStore.of(graph), DeviceStore.of(graph, device=1), DeviceStore.of(other)]
-    assert len({id(store) for store in stores}) == 3
-    assert DeviceStore.of(graph) is stores[0]
-    assert [store.device for store in stores] == [0, 1, 0]
+@pytest.mark.parametrize("kind", [DeviceStore, HostStore])
+def test_stores_differ_by_kind_graph_place_device_advice_and_packing(kind):
+    """Each part of the request is changed by itself, and a store has what was requested."""
+    graph, places = edges_and_loops(), [place for place in Place if place in kind.places()]
+    first = {"graph": graph, "place": places[0], "device": 0, "advice": "", "packed": False}
+    changes = [{}, {"graph": edges_and_loops.__wrapped__()}, {"device": 1}, {"device": 2}, {"packed": True}]
+    changes += [{"advice": advice} for advice in ("preferred_host", "read_mostly")]
+    changes += [{"place": place} for place in places[1:]]
+    if Place.MANAGED in places:
+        changes += [{"place": Place.MANAGED, "advice": advice} for advice in ("preferred_host", "read_mostly")]
+        changes += [{"place": Place.MANAGED, "device": 1}, {"place": Place.MANAGED, "packed": True}]
+    requests = [{**first, **change} for change in changes]
+    stores = [kind.of(**request) for request in requests]
+    assert len({id(store) for store in stores}) == len(stores)
+    another = HostStore if kind is DeviceStore else DeviceStore
+    for store, request in zip(stores, requests, strict=True):
+        assert kind.of(**request) is store
+        assert {name: getattr(store, name) for name in request} == request
+        if request["place"] in another.places():
+            assert type(another.of(**request)) is another
+
+
+def test_engines_with_different_advice_use_different_edges_in_managed_memory(emulated, monkeypatch):
+    program, graph = program_named("own_aggregate"), edges_and_loops()
+    kind, options = SCHEDULES["pull"]
+    engines = []
+    for advice in ("none", "read_mostly", "none"):
+        monkeypatch.setitem(SCHEDULES, "pull", (kind, {**options, "edges": "managed", "advice": advice}))
+        engines.append(prepared("pull", program, graph, FEATURES, emulated))
+    stores = [engine.executor.store for engine in engines]
+    assert [store.advice for store in stores] == [engine.planned.advice for engine in engines]
+    assert stores[0] is stores[2] is not stores[1]
+    for engine in engines:
+        engine.close()
 
 
 def test_memory_is_required_only_for_what_the_store_lacks(emulated, monkeypatch):

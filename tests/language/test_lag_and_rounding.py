@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from harness.algorithms.belief_propagation import BeliefPropagation
 from harness.algorithms.kcore import KCore
 from harness.algorithms.pagerank import PageRank
 from harness.graph import Graph
@@ -111,6 +112,36 @@ def test_causes_have_opposite_signs_in_one_of_the_runs(cause):
     program = trace(PageRank())
     assert causes(program) == ["share", LAG, "dangling"]
     assert Pattern(cause=cause) in patterns(program, 1)
+
+
+@pytest.mark.parametrize("features", [*range(1, 19), 31, 32, 33, 63, 64, 65, 100, 127, 128, 129])
+def test_any_two_features_of_a_product_have_opposite_signs_in_one_of_the_runs(features):
+    program = trace(BeliefPropagation())
+    found = [pattern.feature for pattern in patterns(program, features)]
+    bits = [bit for bit in found if bit is not None]
+    sign = np.array([np.arange(features) >> bit & 1 for bit in bits]).reshape(len(bits), features)
+    assert len(np.unique(sign, axis=1).T) == features
+    assert bits == list(range(len(bits))), "and no run is repeated"
+    assert all((row.min(), row.max()) == (0, 1) for row in sign), "and every run has two signs"
+    assert [pattern.feature for pattern in patterns(trace(PageRank()), features) if pattern.cause is None] == [None]
+
+
+@pytest.mark.parametrize("number", range(9))
+def test_any_two_causes_have_opposite_signs_in_one_of_the_runs(number):
+    def build(p, self):
+        p.vertex("x", K, start=1.0)
+        for place in range(number):
+            p.over_graph(into=f"total_{place}", reduce="sum")(lambda v: v.x)
+        p.over_vertices(lambda v, graph: {"x": sum((getattr(graph, f"total_{i}") for i in range(number)), v.x)})
+        p.repeat(1)
+        p.output("x", bound=1e-3)
+
+    program = program_of(build)
+    assert len(causes(program)) == number
+    bits = [pattern.cause for pattern in patterns(program, 3) if pattern.cause is not None]
+    assert bits == list(range(len(bits)))
+    assert len({tuple(cause >> bit & 1 for bit in bits) for cause in range(number)}) == number
+    assert all(len({cause >> bit & 1 for cause in range(number)}) == 2 for bit in bits)
 
 
 def test_a_program_without_a_tolerance_has_no_lag():

@@ -206,6 +206,18 @@ def test_blocked_plugins_are_not_even_imported(plugin, monkeypatch, blocked_by):
     assert not registry.quarantined
 
 
+@pytest.mark.parametrize("environment", ["", "one", " one , two,", "two"])
+@pytest.mark.parametrize("argument", [[], ["two"], ["one", "three"], [" three "]], ids=str)
+def test_plugins_that_the_argument_or_the_environment_names_are_blocked(plugin, monkeypatch, argument, environment):
+    monkeypatch.setenv("ONYX_HARNESS_BLOCK", environment)
+    argument = list(argument)
+    blocked = {name.strip() for name in [*argument, *environment.split(",")] if name.strip()}
+    assert plugins.blocked_names(iter(argument)) == blocked
+    registry = load_plugins(argument, [plugin(name) for name in ("one", "two", "three", "four")])
+    assert set(registry.plugins) == {"one", "two", "three", "four"} - blocked
+    assert not registry.quarantined
+
+
 def test_the_built_in_plugins_come_through_entry_points_and_none_is_broken(monkeypatch):
     monkeypatch.delenv("ONYX_HARNESS_BLOCK", raising=False)
     registry = load_plugins()

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from harness.records.timing_caveat import DISTURBING
 from harness.report.series import (
     active_vertices,
     comparisons,
@@ -13,8 +14,9 @@ from harness.report.series import (
     feature_panels,
     phase_names,
     phase_seconds,
+    standings,
 )
-from tests.records.samples import accurate_record, record
+from tests.records.samples import accurate_record, record, solved
 from tests.report.sweeps import cell, failed
 
 
@@ -37,6 +39,28 @@ def test_one_time_has_no_fastest_engine_and_failures_do_not_count():
     wrong = cell("wrong", "ring", "flood", 1, 0.1, outcome="wrong")
     assert fastest(alone, crash, wrong) is None
     assert fastest(cell("slow", "ring", "flood", 1, 4.0), crash, wrong, alone) == "alone"
+
+
+@pytest.mark.parametrize("number", [2, 3, 5])
+@pytest.mark.parametrize("doubt", ["overlapping", "few samples", "disturbed", "another answer"])
+def test_the_fastest_is_decided_against_every_other_engine_whichever_is_in_doubt(doubt, number):
+    """Each of the slower engines in turn; the third and later ones, too."""
+    clear = [cell(f"engine {place}", "ring", "flood", 1, 2.0**place) for place in range(number)]
+    assert fastest(*clear) == "engine 0"
+    for place in range(1, number):
+        seconds = 2.0**place
+        times = [seconds / 2**number if doubt == "overlapping" else 0.95 * seconds, *[seconds] * 5, 1.05 * seconds]
+        changed = {
+            "overlapping": {"solve": solved(times)},
+            "few samples": {"solve": solved([seconds] * 3)},
+            "disturbed": {"marks": [sorted(DISTURBING)[0]]},
+            "another answer": {"settled": False},
+        }[doubt]
+        records = [*clear]
+        records[place] = cell(f"engine {place}", "ring", "flood", 1, seconds, **changed)
+        for order in (records, records[::-1]):
+            assert fastest(*order) is None, f"engine {place} is in doubt"
+            assert not any(one.fastest for one in standings(comparisons(order, None)))
 
 
 def test_comparisons_are_sorted_by_their_number_of_features_within_their_block():
