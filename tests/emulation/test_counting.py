@@ -165,3 +165,18 @@ def test_a_sample_is_spread_over_the_blocks_and_covers_each_element_once():
     assert not part.whole
     assert (part.quantities == found.quantities[0]).all()
     assert kernel.counted((1000,), 32, (neighbours, into), 0, budget=96 * 100, rest=1e9).whole
+
+
+@pytest.mark.parametrize("counted_blocks", [2, 3, 10])
+def test_the_other_blocks_run_if_their_estimated_accesses_are_within_the_rest(counted_blocks):
+    """Equal to the limit, one access below and one above, after several counted blocks."""
+    blocks, neighbours, into = 40, allocated(np.zeros(32 * 40), np.uint32), allocated(np.zeros(1), np.uint32)
+    kernel = module().get_function("listed")
+    given = (blocks,), 32, (neighbours, into), 0
+    part = kernel.counted(*given, budget=96 * counted_blocks)
+    accesses = kernel._module.sample().contents.effort / part.taken  # every block has as many
+    assert 1 < part.taken < blocks
+    assert not part.whole
+    for off in (-1, 0, 1):
+        found = kernel.counted(*given, budget=96 * counted_blocks, rest=(blocks - part.taken) * accesses + off)
+        assert (found.taken, found.blocks, found.whole) == (part.taken, blocks, off >= 0)

@@ -15,7 +15,7 @@ from harness.edge_places import Place
 from harness.emulation.arrays import DeviceArray
 from harness.graph import Graph
 from harness.graph.generators import grid
-from harness.language import K, trace
+from harness.language import Inputs, InvalidInput, K, trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.buffers import Order
@@ -360,11 +360,41 @@ def test_an_engine_that_is_closed_twice_leaves_the_arrays_of_others(emulated):
     engine.prepare(program, graph, FEATURES, emulated, Phases())
     executor, store = engine.executor, engine.executor.store
     store.attach()  # of another engine on the same graph
-    held = len(store._arrays)
-    assert held
+    assert (held := len(store._arrays))
     for _ in range(2):
         executor.close()
         assert len(store._arrays) == held
     store.detach()
     assert not store._arrays
+    engine.close()
+
+
+def two_inputs(p, self):
+    """Sum one input of vertices, weighted by one of edges and a state that starts from another input."""
+    p.vertex("a", K)
+    p.vertex("b", K)
+    p.edge("c")
+    p.vertex("x", K, start="b")
+    p.over_edges(into="heard", reduce="sum")(lambda src, edge: edge.c * src.a * src.x)
+    p.over_vertices(lambda v: {"x": 0.5 * v.heard + v.b})
+    p.repeat(SUPERSTEPS)
+    p.output("x", bound=1e-5)
+
+
+@pytest.mark.parametrize("bad", ["a", "b", "c", "state"])
+@pytest.mark.parametrize("schedule", ["pull", "push", "tigr", "simdx", "emogi"])
+def test_a_reset_after_one_that_failed_uses_its_own_inputs(emulated, schedule, bad):
+    """Each input in turn is misshapen, or the state is, while all others are changed."""
+    program, graph = traced(two_inputs, "two_inputs"), edges_and_loops()
+    first, other = (inputs_for(program, graph, FEATURES, seed) for seed in (0, 1))
+    wrong = {name: values[:-1] if name == bad else values for name, values in other.properties.items()}
+    state = {"x": np.zeros((graph.num_vertices - 1, FEATURES), np.float32)} if bad == "state" else None
+    engine = prepared(schedule, program, graph, FEATURES, emulated)
+    for inputs in (first, other):
+        engine.reset(inputs)
+        with pytest.raises((InvalidInput, ValueError)):
+            engine.reset(Inputs(wrong, other.parameters), state)
+        engine.reset(inputs)
+        engine.run(SUPERSTEPS)
+        checked(engine, program, graph, inputs)
     engine.close()
