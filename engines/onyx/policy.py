@@ -97,6 +97,12 @@ class Policy:
     # that vertices with out-edges are skipped has a part in it). Other numbers are not on record.
     blocks_of_reduction: int = 1024
 
+    # Streamed edges: MB of a window on a GPU, from so many features on. The kernel of a window ends with its longest
+    # row, and rows of many features take long. Feature diffusion, k = 128, R-MAT of 91 M edges, with windows of 16, 32,
+    # 64 and 128 MB: 458, 349, 279 and 276 ms (H200, 27 November 2026); k = 32 takes the time of copies with 32 MB.
+    wide_features: int = 64
+    wide_window_mb: float = 64
+
     # Cold runs on a GPU (engines.onyx.resolve.measured_choice): the edges below which graphs were measured, and the
     # most features; the in-degree from which degrees differ; the edges from which a graph is large; the features of a
     # short row; edges times features from which long rows of differing degrees are cut into tiles, and launches are

@@ -32,6 +32,8 @@ def resolve(
 
     ``program``: lowered. On the CPU the options of ``OnyxSchedule.GPU_ONLY`` do not apply and stay as they are.
     """
+    if device.kind == "cuda" and schedule.edges == "streamed" and features >= policy.wide_features:
+        schedule = replace(schedule, window_mb=schedule.window_mb or policy.wide_window_mb)
     schedule = directed(schedule.with_place(), program, features, graph, device, policy)
     if schedule.dense_share is None and schedule.direction == "adaptive":
         schedule = replace(schedule, **turning(schedule, program, features, graph, device, policy))

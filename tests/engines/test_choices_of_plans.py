@@ -10,7 +10,7 @@ from engines.onyx.cuda_bottom_up import explained
 from engines.onyx.cuda_engine import OnyxCudaEngine
 from engines.onyx.engine import OnyxEngine
 from engines.onyx.policy import Policy
-from engines.onyx.resolve import along_paths, far_rows
+from engines.onyx.resolve import along_paths, far_rows, resolve
 from engines.onyx.schedule import OnyxSchedule
 from engines.onyx.tuning import TunedEngine
 from engines.pullbaseline.simdx.activity import activity
@@ -170,3 +170,17 @@ def test_sources_make_messages_only_of_rows_whose_features_are_processed_togethe
     facts = GraphFacts(1000, 8000, 20)
     found = cpu_plan.plan(program("pagerank"), schedule, facts, 8, DeviceFacts("cpu", 2), CpuPolicy())
     assert any(kernel.name.endswith("_ready") for kernel in found.kernels) is feature_aware
+
+
+@pytest.mark.parametrize(
+    ("kind", "features", "options", "megabytes"),
+    [
+        ("cuda", 63, {"edges": "streamed"}, 32), ("cuda", 64, {"edges": "streamed"}, 64),
+        ("cuda", 64, {"edges": "streamed", "window_mb": 2.5}, 2.5), ("cuda", 64, {"edges": "mapped"}, None),
+        ("cuda", 64, {}, None), ("cpu", 64, {"edges": "streamed"}, 32),
+    ],
+)  # fmt: skip
+def test_windows_of_many_features_are_wide_on_a_gpu(kind, features, options, megabytes):
+    facts = GraphFacts(81, 288, 4)
+    found = resolve(OnyxSchedule(**options), program("pagerank"), features, facts, DeviceFacts(kind))
+    assert found.window_mb == megabytes

@@ -72,7 +72,8 @@ def test_resolving_is_idempotent_and_pure_and_fills_in_every_option(schedule, al
     assert found.change_driven is not None
     assert chosen.pop("edges", "resident") == "resident"
     assert chosen.pop("advice") == ("read_mostly" if schedule.edges == "managed" else None)
-    assert chosen.pop("window_mb") == (32 if schedule.edges == "streamed" else None)
+    wide = device == "cuda" and features >= Policy().wide_features
+    assert chosen.pop("window_mb") == ((64 if wide else 32) if schedule.edges == "streamed" else None)
     assert chosen.pop("codes") == ("plain" if schedule.edges == "streamed" else None)
     if device == "cuda":
         assert None not in chosen.values()
