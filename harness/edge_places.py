@@ -83,7 +83,9 @@ class EdgeOptions:
         values=(Place.RESIDENT.value, Place.MAPPED.value, Place.STREAMED.value, Place.MANAGED.value),
     )  # fmt: skip
     window_mb: float | None = option(
-        None, f"MB of a window of edges=streamed; two are in memory (null: {WINDOW_MB}, or what the engine chooses)", within="(0, inf)"
+        None,
+        f"MB of a window of edges=streamed; two are in memory (null: {WINDOW_MB}, or what the engine chooses)",
+        within="(0, inf)",
     )  # fmt: skip
     advice: str | None = option(
         None, f"GPU: advice to the driver on edges=managed (null: {ADVICE[0]})", values=ADVICE

@@ -99,7 +99,8 @@ class OnyxSchedule(EdgeOptions):
       refused if it is given, with the reason.
 
     On both, ``edges`` and ``window_mb`` place all arrays with an element for every edge that kernels only read
-    (:class:`harness.edge_places.EdgeOptions`). The default of ``window_mb`` is 64 on a GPU from 64 features on, else 32.
+    (:class:`harness.edge_places.EdgeOptions`). The default of ``window_mb`` is 64 on a GPU from 64 features on,
+    otherwise 32.
 
     ``pipeline``, ``balance``, ``vector_width``, ``block_size``, ``persistent`` and ``bottom_up`` do not apply on the
     CPU and are refused there unless None. ``engines.onyx.resolve`` fills in every other option that is None.
