@@ -19,11 +19,14 @@ BLOCK, LONG = 64, 9
 SIZES = [1, BLOCK, BLOCK + 1, 3 * BLOCK - 1]
 
 
+def source_of_hooking(least, before=""):
+    text = Path(cuda_hooking.__file__).with_name("hooking.cu").read_text(encoding="utf-8")
+    return f"#define BLOCK {BLOCK}\n#define LEAST {least}\n#define LONG {LONG}\n{before}{text}"
+
+
 @pytest.fixture(scope="module", params=[1, 0], ids=["least", "largest"])
 def hooking(request):
-    text = Path(cuda_hooking.__file__).with_name("hooking.cu").read_text(encoding="utf-8")
-    source = f"#define BLOCK {BLOCK}\n#define LEAST {request.param}\n#define LONG {LONG}\n{text}"
-    made = Kernels(source, {}, BLOCK)
+    made = Kernels(source_of_hooking(request.param), {}, BLOCK)
     made.least = bool(request.param)
     return made
 
@@ -83,6 +86,61 @@ def test_a_vertex_is_flattened_alone(hooking, vertices):
     (flat,) = launch(hooking, "flatten", vertices, upwards, np.uint32(vertices))
     assert (flat[:vertices] == count - 1).all()
     assert np.array_equal(flat[vertices:], upwards[vertices:])
+
+
+RIVALS = """
+__device__ inline unsigned after_a_rival(unsigned* target, unsigned wanted, unsigned value)
+{
+    if (wanted > 1 && wanted % 3 == 0) atomicCAS(target, wanted, wanted - 2);
+    return atomicCAS(target, wanted, value);
+}
+__device__ inline int after_a_rival(int* target, int wanted, int value)
+{
+    const float old = __int_as_float(wanted), own = __int_as_float(value), between = (old + own) / 2;
+    if (old - own > 1 || own - old > 1) atomicCAS(target, wanted, __float_as_int(between));
+    return atomicCAS(target, wanted, value);
+}
+#define atomicCAS(...) after_a_rival(__VA_ARGS__)
+"""
+
+
+@pytest.fixture(scope="module", params=[1, 0], ids=["least", "largest"])
+def contended(request):
+    """Compile the kernels with compare-and-swaps before which another thread has changed the place."""
+    made = Kernels(source_of_hooking(request.param, RIVALS), {}, BLOCK)
+    made.least = bool(request.param)
+    return made
+
+
+@pytest.mark.parametrize("vertices", SIZES[2:])
+def test_a_root_that_a_rival_has_hooked_is_looked_for_again(contended, vertices):
+    """Even vertices are connected, and odd ones; a rival hooks a root to another vertex of its component."""
+    rng = np.random.default_rng(vertices)
+    above = np.arange(2, vertices)
+    below = above % 2 + 2 * (rng.random(len(above)) * (above // 2)).astype(int)
+    offsets = np.concatenate([[0, 0], np.arange(vertices - 1)]).astype(np.int64)
+    parent = np.arange(vertices, dtype=np.uint32)
+    given = (offsets, below.astype(np.uint32), parent, np.uint32(vertices), np.int32(1))
+    _, _, hooked = launch(contended, "hook_first", vertices, *given)
+    assert np.array_equal(roots(hooked), np.arange(vertices) % 2)
+    largest, first = np.full(1, vertices, np.uint32), np.int32(0)
+    *_, hooked, _ = launch(contended, "hook_others", vertices, *given[:3], largest, np.uint32(vertices), first)
+    assert np.array_equal(roots(hooked), np.arange(vertices) % 2)
+
+
+@pytest.mark.parametrize("features", [1, 3])
+@pytest.mark.parametrize("vertices", SIZES)
+def test_a_value_is_offered_again_after_a_rival_has_changed_the_roots(contended, vertices, features):
+    """The rival's value is better than the root's, and worse than the own one."""
+    rng = np.random.default_rng(vertices)
+    root = np.minimum(rng.choice([0, 1], vertices), np.arange(vertices)).astype(np.uint32)
+    root[:2] = np.arange(min(2, vertices))
+    values = rng.integers(-99, 99, (vertices, features)).astype(np.float32)
+    given = (root, values, np.uint32(vertices), np.int32(features))
+    _, found = contended("collect", -(-vertices * features // BLOCK), *given)
+    wanted = values.copy()
+    (np.minimum if contended.least else np.maximum).at(wanted, root, values)
+    assert np.array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("vertices", [BLOCK + 1, 3 * BLOCK - 1])

@@ -93,7 +93,8 @@ def expected(graph, values, reducer):
 
 
 def check(graph, reducer, features, device, seed=0):
-    """Compare two runs, from different values, with SciPy."""
+    """Compare two runs, from different values, with SciPy. A run finds the trees itself: all vertices are in one before
+    it."""
     program = flood(reducer, at_most=UNLIMITED)
     engine = OnyxEngine(HOOKED)
     assert isinstance(engine.supports(program, graph, features, device), Yes)
@@ -104,6 +105,7 @@ def check(graph, reducer, features, device, seed=0):
         own = rng.integers(-50, 50, (graph.num_vertices, features)).astype(np.float32)
         engine.reset(Inputs({"own": own}))
         assert np.array_equal(engine.values("x"), own)
+        engine.prepared._parent[:] = 0
         statistics = engine.run(1)
         assert statistics.settled
         assert not statistics.supersteps
@@ -215,6 +217,28 @@ def test_two_threads_hook_a_root_once():
     assert parent.tolist() == [0, 0, 1]
     kernels.flatten(parent, 0, 3)
     assert parent.tolist() == [0, 0, 0]
+
+
+def test_a_root_that_another_thread_has_hooked_meanwhile_is_looked_for_again(monkeypatch):
+    """Even vertices are connected, and odd ones; a thread before hooks some roots to another vertex of a component."""
+
+    def late(parent, at, wanted, value):
+        if at > 1 and at % 3 == 0 and parent[at] == wanted:
+            parent[at] = at - 2
+        same = parent[at] == wanted
+        if same:
+            parent[at] = value
+        return same
+
+    monkeypatch.setattr(kernels, "exchange_if", late)
+    monkeypatch.setattr(kernels, "published", lambda parent, v: parent[v])
+    monkeypatch.setattr(kernels, "publish", np.ndarray.__setitem__)
+    monkeypatch.setattr(kernels, "root_of", kernels.root_of.py_func)
+    parent, rng = np.arange(90, dtype=np.int32), np.random.default_rng(1)
+    for u in rng.permutation(np.arange(2, 90)):
+        kernels.hook.py_func(parent, u, u % 2 + 2 * rng.integers(u // 2))
+    kernels.flatten(parent, 0, 90)
+    assert np.array_equal(parent, np.arange(90) % 2)
 
 
 def test_the_largest_tree_is_found_by_a_sample():
