@@ -87,6 +87,29 @@ def test_supersteps_that_follow_correct_the_estimate_but_not_a_given_share():
     assert not estimated.follows(0.11, again=False)
 
 
+@pytest.mark.parametrize("way", ["untracked", "tracked", "sparse"])
+@pytest.mark.parametrize("visits", [None, 0.5])
+def test_every_run_begins_as_the_first_whatever_runs_before_it_have_met(way, visits):
+    first, rng = TrackingChoice(0.1, visits), np.random.default_rng(1)
+    first.begin(way)
+    used, met = TrackingChoice(0.1, visits), set()
+    for _ in range(60):
+        used.begin(way)
+        assert used == first
+        for _ in range(rng.integers(1, 9)):
+            share = float(rng.choice([0.0, 0.01, 0.3, 1.0]))
+            if used.way == "untracked":
+                used.after_untracked(share)
+            elif used.way == "tracked":
+                used.after_tracked(share)
+            else:
+                used.after_sparse(10, int(rng.integers(10, 100)))
+                if not used.follows(share, again=True):
+                    used.crowded()
+        met |= {name for name in vars(first) if getattr(used, name) != getattr(first, name)}
+    assert met >= {"way", "wait", "pause", "moved", "ratio"} | ({"limit"} if visits else set())
+
+
 @pytest.mark.parametrize("edges", [10, 1000, 13_700, 500_000])
 def test_the_estimated_share_is_where_following_visits_half_of_the_edges(edges):
     facts = GraphFacts(1000, edges, 20)
