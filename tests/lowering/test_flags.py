@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 
 from harness.lowering.buffers import Holds
-from harness.lowering.cpu.batches import BATCH, SPARSE, flagged_batches
+from harness.lowering.cpu.batches import BATCH, SPARSE, batch_room, batched, flagged_batches, next_batch, put
 from harness.lowering.cpu.buffers import CpuBuffer
 from harness.lowering.cpu.flags import BLOCK, blocks_of, clear_flagged, flag_arrays, flagged_loop
 from harness.lowering.cpu.kernels import KernelBuilder
@@ -154,6 +155,29 @@ def test_few_flagged_vertices_ask_ahead(visit, step):
     assert visited(visit["take"], flags, blocks, [0, count], prefetched=prefetched).tolist() == vertices.tolist()
     assert np.unique(prefetched[vertices]).tolist() == ([10] if step > SPARSE else [0])
     assert prefetched.sum() == prefetched[vertices].sum()
+
+
+MOST = BATCH - 1 + BLOCK  # whole blocks are taken until there are BATCH vertices
+
+
+@njit(error_model="numpy")
+def two_batches(flags, blocks, stop):
+    """Fill one batch from flags, if it ends before one beside it; return its vertices, and the bytes between both."""
+    one, other = batch_room(), batch_room()
+    found, room = 0, abs(other - one)
+    if room >= 8 * MOST:
+        put(other, MOST - 1, -1)
+        found, _, _ = next_batch(flags, blocks, one, 0, stop, True)
+    return [batched(one, i) for i in range(found)], room
+
+
+@pytest.mark.parametrize("first", [0, 1, BLOCK - 1, BLOCK])
+def test_a_batch_has_room_for_all_vertices_of_the_block_that_fills_it(first):
+    """The vertices from ``first`` on are flagged; a whole first block fills the batch."""
+    flags, blocks = raised_at(4 * BLOCK, range(first, 2 * BLOCK))
+    found, room = two_batches(flags.ctypes.data, blocks.ctypes.data, 4 * BLOCK)
+    assert room >= 8 * MOST
+    assert found == list(range(first, BLOCK if first == 0 else 2 * BLOCK))
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 127, 128, 129, 200])
