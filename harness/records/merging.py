@@ -67,11 +67,11 @@ def _copy(source: Path, place: Path, record: Mapping[str, Any]) -> None:
     """
     known, made, aside = (place / "record.json", *(place.with_name(f".{place.name}.{end}") for end in ("new", "old")))
     restore_folder(place, aside)  # of a merge that was killed
+    for left in (made, aside):
+        shutil.rmtree(left, ignore_errors=True)
     if known.is_file() and read_record(known)["started"] >= record["started"]:
         return
     try:
-        for left in (made, aside):
-            shutil.rmtree(left, ignore_errors=True)
         shutil.copytree(source, made)
         write_record(made, record)
         replace_folder(made, place, aside)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import shutil
 
 import pytest
 
@@ -98,6 +100,68 @@ def test_a_merge_that_a_full_disk_ends_leaves_whole_records(machines, tmp_path, 
     assert len(list(read_records(into))) == 3
     assert merged(into, *machines) == whole
     assert not killed.exists()
+
+
+class Killed(BaseException):
+    """The process ends: nothing after it changes a file."""
+
+
+def kill_at(monkeypatch, number, halfway):
+    """End the process at the ``number``-th change of a folder, or halfway through it; return the changes made."""
+    made = []
+    renamed, removed, copied, wrote = os.rename, shutil.rmtree, shutil.copytree, write_record
+
+    def half_removed(folder, **_):
+        next(iter(sorted(path for path in folder.rglob("*") if path.is_file()))).unlink()
+
+    def half_copied(source, target):
+        target.mkdir()
+        shutil.copy(source / "explain.txt", target)
+
+    def counted(name, change, half=None):
+        def call(*given, **options):
+            if name == "remove" and not given[0].exists():
+                return None
+            if len(made) > number or (len(made) == number and not halfway):
+                made.append("")
+                raise Killed
+            made.append(name)
+            if len(made) <= number:
+                return change(*given, **options)
+            (half or change)(*given, **options)
+            made.append("")
+            raise Killed
+
+        return call
+
+    monkeypatch.setattr(os, "rename", counted("rename", renamed))
+    monkeypatch.setattr(shutil, "rmtree", counted("remove", removed, half_removed))
+    monkeypatch.setattr(shutil, "copytree", counted("copy", copied, half_copied))
+    monkeypatch.setattr("harness.records.merging.write_record", counted("record", wrote))
+    return made
+
+
+CHANGES = ["copy", "record", "rename", "rename", "remove"]  # of a folder that is replaced
+KILLS = [(number, halfway) for number in range(len(CHANGES)) for halfway in (False, True)]
+
+
+@pytest.mark.parametrize(("number", "halfway"), KILLS)
+def test_after_a_merge_that_was_killed_anywhere_a_merge_of_the_same_or_of_later_records_is_whole(
+    tmp_path, number, halfway
+):
+    """The second merge is killed; the third one has the same records, or later ones."""
+    for name, seconds, day in (("first", 1.0, 1), ("second", 2.0, 2), ("third", 3.0, 3)):
+        write_sweep(tmp_path / name, "alpha", seconds, "fast-k8-aa", started=f"2026-05-0{day}T00:00:00+00:00")
+    for last in ("second", "third"):
+        into = tmp_path / f"all {last}"
+        merged(into, tmp_path / "first")
+        with pytest.MonkeyPatch.context() as patched, pytest.raises(Killed):
+            made = kill_at(patched, number, halfway)
+            main(["merge", str(into), str(tmp_path / "second")])
+        assert [name for name in made if name] == CHANGES[: number + halfway]
+        medians = [one["solve"]["median"] for _, one in read_records(into)]
+        assert medians in ([], [1.0], [2.0]), "a record is whole, or set aside"
+        assert merged(into, tmp_path / last) == merged(tmp_path / f"new {last}", tmp_path / last)
 
 
 @pytest.mark.parametrize(
