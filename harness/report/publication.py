@@ -151,9 +151,13 @@ def _failure(failure: Failure) -> str:
 
 
 def _provenance(sweep: PublishedSweep, records: Sequence[Record]) -> str:
-    """Return a table of the command, the machines, dates, commits and versions that the records name."""
+    """Return a table of the command, the machines, dates, commits and versions that the records name.
+
+    ``records``: those of the sweep with merged rounds. Rounds that have not run count as cells.
+    """
     outcomes = Counter(record["outcome"] for record in records)
     counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+    missing = sweep.cells - len(sweep.records)
     begun = sorted(record["started"] for record in sweep.records)
     environments = [record["environment"] for record in sweep.records if record["environment"]]
     versions = {
@@ -168,7 +172,7 @@ def _provenance(sweep: PublishedSweep, records: Sequence[Record]) -> str:
         ("commit", _every(str(one["commit"]) for one in environments)),
         ("versions", escaped(", ".join(sorted(versions, key=str.lower)))),
         ("graphs", _every(map(_graph, records))),
-        ("cells", f"{sweep.cells}, of which {counts}{_missing(sweep.cells - len(records))}"),
+        ("cells", f"{len(records) + missing}, of which {counts}{_missing(missing)}"),
     ]
     return markdown_rows([("measurement", ""), ("---", "---"), *rows])
 
