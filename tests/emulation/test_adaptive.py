@@ -93,6 +93,26 @@ def test_answers_of_whole_runs(name, balance, persistent, features, adaptive):
     engine.close()
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize(("name", "rebuild"), [("pagerank", 3), ("hits", 2), ("bfs", 64)])
+def test_a_run_in_parts_has_the_supersteps_and_reasons_of_one(name, rebuild, persistent, adaptive):
+    """Supersteps are numbered from the reset, also those that rebuild sums."""
+    algorithm, program, graph = network(name)
+    engine = adaptive(program, graph, 1, share=0.9, balance="warp", persistent=persistent, rebuild=rebuild)
+    inputs = algorithm.inputs(graph, 1)
+    engine.reset(inputs)
+    whole = engine.run(14)
+    for parts in ((1, 13), (2, 12), (3, 1, 10), (1,) * 14):
+        engine.reset(inputs)
+        found = engine.run(parts[0])
+        for part in parts[1:]:
+            found = found if found.settled else found.followed_by(engine.run(part))
+        assert [step.choice.reason for step in found.supersteps] == [step.choice.reason for step in whole.supersteps]
+        assert found == whole
+    assert ("rebuild" in {step.choice.reason for step in whole.supersteps}) == (name != "bfs")
+    engine.close()
+
+
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 1.0])
 def test_supersteps_pull_from_the_share_of_the_edges_that_is_given(share, adaptive):
     """A superstep pushes the edges of the sources that moved before it, or pulls all edges."""

@@ -36,4 +36,4 @@ def test_all_work_is_done(schedule, name, features, emulated):
     threads = launches.MOST_BLOCKS * THREADS
     assert graph.num_vertices > 6 * threads
     inputs = ALGORITHMS[name].inputs(graph, features)
-    check_every_superstep(schedule, program(name), graph, inputs, features, emulated, 2)
+    check_every_superstep(schedule, program(name), graph, inputs, features, emulated, 2, repeatable=True)

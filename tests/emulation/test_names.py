@@ -21,4 +21,4 @@ CASES = [
 def test_awkward_names(schedule, stages, emulated):
     program, graph = traced(awkward(stages), "awkward"), edges_and_loops()
     inputs = inputs_for(program, graph, FEATURES, seed=1)
-    check_every_superstep(schedule, program, graph, inputs, FEATURES, emulated, SUPERSTEPS)
+    check_every_superstep(schedule, program, graph, inputs, FEATURES, emulated, SUPERSTEPS, repeatable=True)

@@ -28,4 +28,4 @@ def test_random_programs(schedule, seed, emulated):
     for number in range(3):
         graph = random_graph(10 * seed + number)
         inputs = inputs_for(program, graph, features, seed)
-        check_every_superstep(schedule, program, graph, inputs, features, emulated, SUPERSTEPS)
+        check_every_superstep(schedule, program, graph, inputs, features, emulated, SUPERSTEPS, repeatable=True)

@@ -35,20 +35,30 @@ def prepared(schedule, program, graph, features, device):
     return engine
 
 
-def check_every_superstep(schedule, program, graph, inputs, features, device, supersteps):
+def check_every_superstep(schedule, program, graph, inputs, features, device, supersteps, *, repeatable=False):
+    """Compare superstep by superstep with the reference.
+
+    ``repeatable``: the device adds in the same order in every run. The statistics are then those of one run of as many
+    supersteps.
+    """
     engine = prepared(schedule, program, graph, features, device)
     run = ReferenceRun(program, graph, features)
     run.reset(inputs)
     engine.reset(inputs)
+    parts = None
     for superstep in range(supersteps):
         expected = run.run(1)
         taken = engine.run(1)
+        parts = parts.followed_by(taken) if parts else taken
         wanted = {name: run.values(name) for name in program.outputs}
         found = compare(program, {name: engine.values(name) for name in program.outputs}, wanted)
         assert found.ok, f"after superstep {superstep}: {found.detail}"
         if expected.settled or taken.settled:
             break
         assert len(taken.supersteps) == 1
+    if repeatable:
+        engine.reset(inputs)
+        assert engine.run(superstep + 1) == parts
     engine.close()
 
 
