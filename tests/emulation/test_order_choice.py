@@ -106,10 +106,40 @@ def test_an_engine_takes_problems_of_either_order(device):
         inputs = Inputs({"own": starts(mesh, features, "min")})
         engine.prepare(PROGRAMS[program], mesh, features, device, Phases())
         assert engine.stepwise == (features == TOO_MANY)
+        check_choice(engine, program, mesh, features, device)
         engine.reset(inputs)
         engine.run(1_000_000)
         assert np.array_equal(engine.values("x"), by_supersteps(PROGRAMS[program], mesh, features, inputs))
         assert engine.resolved_options().get("hooking") == (True if program == "copies" else None)
+    engine.close()
+
+
+def check_choice(engine, program, graph, features, device):
+    """Compare what an engine records and explains of its choice with a new engine for the problem."""
+    new = OnyxEngine(OnyxSchedule())
+    new.generate(PROGRAMS[program], graph, features, device)
+    wanted, found = new.resolved_options(), engine.resolved_options()
+    for name in ("order", "order_reason", "order_estimates", "hooking"):
+        assert found.get(name) == wanted.get(name), name
+    assert engine.explain().splitlines()[:2] == new.explain().splitlines()[:2]
+
+
+FIRST = ("lengths", "mesh", 1)
+
+
+@pytest.mark.parametrize("made", ["prepare", "generate"])
+@pytest.mark.parametrize(
+    "second", [("lengths", "roads", 1), ("hops", "mesh", 1), ("copies", "mesh", 1), ("lengths", "mesh", 2),
+               ("lengths", "mesh", TOO_MANY)],
+)  # fmt: skip
+def test_the_choice_that_is_recorded_is_that_of_the_second_problem(second, made, device):
+    """One part of the problem is another: the program, the graph, or the number of features."""
+    engine = OnyxEngine(OnyxSchedule())
+    for program, name, features in (FIRST, second, FIRST):
+        graph = GRAPHS[name]()
+        posed = (PROGRAMS[program], graph, features, device)
+        engine.generate(*posed) if made == "generate" else engine.prepare(*posed, Phases())
+        check_choice(engine, program, graph, features, device)
     engine.close()
 
 

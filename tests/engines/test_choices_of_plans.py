@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from engines.onyx import cpu_plan
 from engines.onyx import cuda_engine as onyx_on_cuda
 from engines.onyx.cuda_bottom_up import explained
 from engines.onyx.cuda_engine import OnyxCudaEngine
+from engines.onyx.cuda_hubs import VerticesByDegree
+from engines.onyx.cuda_plan import OnyxPlanner
 from engines.onyx.engine import OnyxEngine
 from engines.onyx.policy import Policy
-from engines.onyx.resolve import along_paths, far_rows, resolve
+from engines.onyx.resolve import along_paths, far_rows, measured_choice, resolve
 from engines.onyx.schedule import OnyxSchedule
 from engines.onyx.tuning import TunedEngine
 from engines.pullbaseline.simdx.activity import activity
 from harness.contract import Device, No, Yes
 from harness.facts import DeviceFacts, GraphFacts, Spans
+from harness.graph import Graph
 from harness.graph.generators import grid
 from harness.language import K, minimum
 from harness.lowering.buffers import Holds
@@ -184,3 +191,65 @@ def test_windows_of_many_features_are_wide_on_a_gpu(kind, features, options, meg
     facts = GraphFacts(81, 288, 4)
     found = resolve(OnyxSchedule(**options), program("pagerank"), features, facts, DeviceFacts(kind))
     assert found.window_mb == megabytes
+
+
+GIVEN = {  # every value that an option of the measured choice may have, also those that are false
+    "direction": ("pull", "push", "adaptive"), "change_driven": (True, False), "balance": ("warp", "edge"),
+    "persistent": (True, False), "dense_share": (0.0, 0.01, 1.0), "fold": (False,), "feature_aware": (False,),
+    "edges": ("mapped", "managed", "streamed"),
+}  # fmt: skip
+MEASURED = [  # of each kind: algorithm, features, edges, largest in-degree
+    ("bfs", 1, 50_000, 64), ("bfs", 3, 3 << 21, 64), ("bfs", 1, 1 << 22, 63), ("pagerank", 16, 1 << 22, 64),
+    ("label_propagation", 64, 1 << 19, 63), ("label_propagation", 64, 3 << 21, 64),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("algorithm", "features", "edges", "max_in_degree"), MEASURED)
+@pytest.mark.parametrize("name", GIVEN)
+def test_each_given_option_by_itself_keeps_the_measured_choice_away(name, algorithm, features, edges, max_in_degree):
+    graph, policy = GraphFacts(edges // 4, edges, max_in_degree), Policy()
+    chosen_program = LoweredProgram.of(program(algorithm)).program
+    chosen = measured_choice(OnyxSchedule(), chosen_program, features, graph, policy)
+    assert chosen != OnyxSchedule()
+    for value in GIVEN[name]:
+        schedule = OnyxSchedule(**{name: value})
+        assert measured_choice(schedule, chosen_program, features, graph, policy) == schedule
+    for other in ({"pipeline": False}, {"rebuild": 0}, {"block_size": 64}, {"vector_width": 1}, {"edges": "resident"}):
+        found = measured_choice(OnyxSchedule(**other), chosen_program, features, graph, policy)
+        assert found == replace(chosen, **other)
+
+
+def of_every_degree(most=14, each=3):
+    """Return a graph whose vertices have 0 to ``most`` in-edges, a few of them each number."""
+    degrees = np.repeat(np.arange(most + 1), each)
+    ends = np.repeat(np.arange(len(degrees)), degrees)
+    sources = np.concatenate([np.arange(degree) for degree in degrees])
+    return Graph.from_edges(sources, ends, num_vertices=len(degrees), name="degrees")
+
+
+@pytest.mark.parametrize("hub", [4, 5, 6, 14, 15, 99])
+@pytest.mark.parametrize("middle", [2, 3, 99])
+@pytest.mark.parametrize(("name", "options"), [
+    ("pagerank", {"change_driven": False}), ("pagerank", {"change_driven": True}), ("bfs", {"direction": "adaptive"}),
+])  # fmt: skip
+def test_a_vertex_is_on_one_list_at_most_and_the_others_have_fewer_edges(name, options, middle, hub, monkeypatch):
+    """Every list of a gather takes the degrees below those of the list before it, without a gap."""
+    monkeypatch.setattr(OnyxPlanner, "hub", hub)
+    policy = replace(
+        OnyxCudaEngine.policy, edges_of_lane_group=99, middle_edges=middle, fewest_owners=1, middle_share=0
+    )
+    monkeypatch.setattr(OnyxCudaEngine, "policy", policy)
+    graph = of_every_degree()
+    plan = plan_of(OnyxCudaEngine(OnyxSchedule(balance="warp", **options)), program(name), graph, 3)
+    lists = {one.over for one in plan.launches if isinstance(one.over, VerticesByDegree)}
+    listed = [one.of(graph).arrays[one.name] for one in lists]
+    limits = {"hubs": hub, "middle": middle}
+    wanted = {list_ for list_, used in (("hubs", hub <= 14), ("middle", middle < min(hub, 15))) if used}
+    assert {one.name: one.least for one in lists} == {list_: limits[list_] for list_ in wanted}
+    found = np.concatenate([np.zeros(0, int), *listed])
+    least = min([limits[list_] for list_ in wanted], default=15)
+    assert np.array_equal(np.sort(found), np.flatnonzero(graph.in_degrees >= least))
+    others = [one for one in plan.launches if one.apart and one.over not in lists]
+    assert others
+    left = {re.search(r"\bgather\w*<[^;(]*?(\d+)>\(", one.kernel.source)[1] for one in others}
+    assert left == {str(least if wanted else 0)}
