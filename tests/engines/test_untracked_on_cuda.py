@@ -296,20 +296,20 @@ def test_values_equal_to_those_before_a_pause_have_moved(schedule, build, device
 
 
 def awake_twice(p, self):
-    """Let the values of each vertex move until one hour, and again from another; they are received at once where sides
-    do not alternate."""
+    """Let the values of each vertex move until one hour, and again from another; they are received in the next
+    superstep."""
     for name in ("dusk", "dawn"):
         p.vertex(name)
     for name in ("hour", "x", "y"):
         p.vertex(name, start=0.0)
 
-    @p.over_vertices
-    def turn(v):
-        awake = (v.hour < v.dusk) | (v.hour >= v.dawn)
-        return {"hour": v.hour + 1.0, "x": where(awake, v.x + 0.25, v.x)}
-
     p.over_edges(into="heard", reduce="sum")(lambda src: src.x)
-    p.over_vertices(lambda v: {"y": v.heard})
+
+    @p.over_vertices
+    def step(v):
+        awake = (v.hour < v.dusk) | (v.hour >= v.dawn)
+        return {"y": v.heard, "hour": v.hour + 1.0, "x": where(awake, v.x + 0.25, v.x)}
+
     p.repeat(40)
     p.output("y", bound=1e-5)
 
@@ -323,10 +323,13 @@ def awake_twice_on_sides(p, self):
 @pytest.mark.parametrize("build", [awake_twice, awake_twice_on_sides])
 @pytest.mark.parametrize("schedule", PAUSING)
 def test_values_that_moved_in_a_pause_have_been_sent_without_a_tolerance(schedule, build, device):
-    """A vertex that has moved in a pause, then rested, and moves again, sends the change since the pause."""
+    """Some vertices rest before a pause and move in it; others rest after it, and some of them move again. What they
+    send is the change since the superstep that rebuilt the sums."""
     program_, graph = traced(build, build.__name__), two_sides() if "sides" in build.__name__ else grid(8, 9)
     number, turns = np.arange(graph.num_vertices), 2 if "sides" in build.__name__ else 1
     dusk, dawn = np.where(number % 3 == 0, 4.0 + number % 5, 13.0), np.where(number % 9 == 0, 20.0 + number % 7, 99.0)
+    late = number % 9 == 4
+    dusk[late], dawn[late] = 0.0, 4.0 + number[late] % 5
     inputs = Inputs({"dusk": dusk.astype(np.float32), "dawn": dawn.astype(np.float32)}, dict(program_.parameters))
     engine = prepared(schedule, program_, graph, 1, device)
     found = check(engine, program_, graph, inputs, 1, 40 * turns)
