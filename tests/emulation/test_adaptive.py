@@ -93,8 +93,11 @@ def test_answers_of_whole_runs(name, balance, persistent, features, adaptive):
     engine.close()
 
 
-@pytest.mark.parametrize("persistent", [False, True])
-@pytest.mark.parametrize(("name", "rebuild"), [("pagerank", 3), ("hits", 2), ("bfs", 64)])
+@pytest.mark.parametrize(
+    ("name", "rebuild", "persistent"),
+    [("pagerank", 3, False), ("pagerank", 3, True), ("hits", 2, True), ("bfs", 64, False),
+     pytest.param("hits", 2, False, marks=pytest.mark.full), pytest.param("bfs", 64, True, marks=pytest.mark.full)],
+)  # fmt: skip
 def test_a_run_in_parts_has_the_supersteps_and_reasons_of_one(name, rebuild, persistent, adaptive):
     """Supersteps are numbered from the reset, also those that rebuild sums."""
     algorithm, program, graph = network(name)
