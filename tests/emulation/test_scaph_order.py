@@ -13,7 +13,7 @@ from tests.emulation.test_scaph import check, four_rows
 from tests.emulation.test_scaph_queue import settled
 from tests.engines.problems import prepared, problem, program
 from tests.engines.test_cuda import algorithms
-from tests.engines.test_scaph_order import expected_data
+from tests.engines.test_scaph_order import PARTS, check_useful_bytes_in_parts, expected_data
 
 MEANS = [{"values": "high", "slots": 2}, {"alpha": 0.3}, {"low": "stream"}, {"low": "zero_copy", "slots": 3}]
 
@@ -100,6 +100,15 @@ def test_useful_bytes_are_those_of_the_definitions(options, run_scaph):
         assert taken.transfers.data == expected_data("sssp", graph, inputs, len(taken.supersteps), 8)
         assert sum(taken.transfers.data["useful"]) == taken.transfers.visited
     assert engine.planned.windows.extra_host_bytes == graph.num_vertices
+
+
+@pytest.mark.short_run(rows=10**6)
+@pytest.mark.parametrize("options", [{}, {"values": "low"}, {"low": "zero_copy", "order": "zigzag"}], ids=str)
+def test_useful_bytes_of_a_run_in_several_parts(options, run_scaph):
+    graph, inputs = problem("sssp", "rmat", 1)
+    engine = run_scaph(program("sssp"), graph, 1, window_mb=0.004, counters=True, **options)
+    for parts in PARTS:
+        check_useful_bytes_in_parts(engine, "sssp", graph, inputs, 8, parts)
 
 
 def test_parts_of_the_time_are_counted(run_scaph):

@@ -10,7 +10,7 @@ from hypothesis import given
 from engines.outofmemory.scaph.activity import KINDS, ActivityLog
 from engines.outofmemory.scaph.order import Order, SlotTable
 from engines.outofmemory.scaph.part_times import PartTimes
-from harness.contract import ScheduleError
+from harness.contract import RunStatistics, ScheduleError
 from harness.graph.generators import rmat
 from harness.language.reference import ReferenceRun
 from tests.engines.problems import ALGORITHMS, new_engine, prepared, problem, program
@@ -160,9 +160,9 @@ def activity(name, graph, inputs, supersteps):
     return found
 
 
-def expected_data(name, graph, inputs, supersteps, edge_bytes):
-    """Return the bytes of each kind by their definitions, one superstep after the other."""
-    active, degrees = activity(name, graph, inputs, supersteps), np.diff(graph.csr.offsets)
+def expected_data(name, graph, inputs, supersteps, edge_bytes, first=0):
+    """Return the bytes of each kind by their definitions, one superstep after the other, from the ``first`` one on."""
+    active, degrees = activity(name, graph, inputs, supersteps)[first:], np.diff(graph.csr.offsets)
     found = {kind: [] for kind in KINDS}
     for number, now in enumerate(active):
         later = np.any([np.zeros_like(now), *active[number + 1 :]], axis=0)
@@ -184,6 +184,43 @@ def test_useful_bytes_are_those_of_the_definitions(name, graph_name):
         assert data == expected_data(name, graph, inputs, len(taken.supersteps), row)
         assert {sum(kinds) for kinds in zip(*data.values(), strict=True)} == {row * graph.num_edges}
         assert sum(data["useful"]) == taken.transfers.visited
+    engine.close()
+
+
+PARTS = [(1, 6), (2, 5), (3, 4), (1, 1, 1, 4), (2, 1, 3, 1)]
+OPTIONS = [{}, {"values": "low"}, {"values": "high"}, {"order": "value"}, {"order": "zigzag", "slots": 2}]
+
+
+def check_useful_bytes_in_parts(engine, name, graph, inputs, edge_bytes, parts):
+    """Run in one part and in several: rows are read as often, and useful later if a superstep of the part reads them.
+
+    ``engine``: prepared with counters.
+    """
+    engine.reset(inputs)
+    whole = engine.run(sum(parts))
+    assert len(whole.supersteps) > parts[0]
+    for _ in range(2):
+        engine.reset(inputs)
+        together, done = RunStatistics(settled=False), 0
+        for most in parts:
+            found = engine.run(most)
+            end = done + len(found.supersteps)
+            assert found.transfers.data == expected_data(name, graph, inputs, end, edge_bytes, done)
+            together, done = together.followed_by(found), end
+        assert (together.settled, together.supersteps) == (whole.settled, whole.supersteps)
+        for field in ("visited", "moved", "requests", "subgraphs"):
+            assert getattr(together.transfers, field) == getattr(whole.transfers, field), field
+        assert together.transfers.data["useful"] == whole.transfers.data["useful"]
+
+
+@pytest.mark.short_run(rows=10**6)
+@pytest.mark.parametrize("parts", PARTS, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_useful_bytes_of_a_run_in_several_parts(options, parts):
+    graph, inputs = problem("sssp", "rmat", 1)
+    engine = prepared("scaph", {**SMALL, **options, "counters": True}, program("sssp"), graph, 1)
+    row = engine.prepared.planned.windows.edge_bytes
+    check_useful_bytes_in_parts(engine, "sssp", graph, inputs, row, parts)
     engine.close()
 
 

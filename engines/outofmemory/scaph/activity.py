@@ -1,7 +1,8 @@
 """The useful, potentially useful and never used bytes of every superstep (Zheng et al. 2020, characterization of data).
 
 UD are the bytes of the rows that are read in a superstep. PUD are the bytes of other rows that are read in a later
-superstep of the run. NUD are the remaining bytes. PUD and NUD are computed after the run.
+superstep of the run. NUD are the remaining bytes. PUD and NUD are computed after the run. If several calls of ``run``
+make one run, each call is logged by itself: rows that only a later call reads are never used in it.
 """
 
 from __future__ import annotations
