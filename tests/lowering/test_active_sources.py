@@ -45,13 +45,16 @@ def test_only_the_parts_of_a_call_are_counted(sources):
     assert sources.most_edges() == 20, "of the groups that reduce"
 
 
-def test_a_run_begins_with_the_values_propagated_that_another_group_moves_first(sources):
+@pytest.mark.parametrize("alternates", [False, True])
+def test_a_run_begins_with_the_values_propagated_that_another_group_moves_first(sources, alternates):
+    """If sides alternate, also with the values of all other groups, whose sources stay active."""
     arrays, sources.edges = sources.memory.arrays, {"gather": 5}
-    sources.reset()
+    sources.reset(alternates=alternates)
     assert sources.edges == {}
     assert [one.group for one in FRONTIERS if not arrays[f"active_{one.group}"].any()] == ["late"]
     assert np.array_equal(arrays["sent_late_x"], arrays["vertex_x"])
-    assert (arrays["sent_gather_x"] == -1).all()
+    for name in ("gather_x", "gather_y", "update_x"):
+        assert np.array_equal(arrays[f"sent_{name}"], arrays[f"vertex_{name[-1]}"]) == alternates
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, None), (0, 3), (3, 5)])

@@ -54,12 +54,18 @@ class ActiveSources:
         self.edges: dict[str, int] = {}
         self.counted: dict[str, tuple[int, int]] = {}
 
-    def reset(self) -> None:
-        """Discard all counts; a run begins with every current value propagated that another group moves first."""
+    def reset(self, *, alternates: bool) -> None:
+        """Discard all counts; a run begins with every current value propagated that another group moves first.
+
+        ``alternates``: a superstep updates one side. The side that moves before it first propagates compares its values
+        with the initial ones, and not with those of the previous run.
+        """
         self.edges, self.counted = {}, {}
         for frontier in self.frontiers.values():
             if frontier.moved_before:
                 self.all_propagated(frontier.group)
+            elif alternates:
+                self.keep_values(frontier.group)
 
     def count(self, group: str, *, flag: str = "active", bounds: NDArray[np.int64] | None = None) -> tuple[int, int]:
         """Count the sources with a flag, by default the active ones, of a group, and the edges that leave them.
@@ -95,8 +101,12 @@ class ActiveSources:
 
     def all_propagated(self, group: str, *, first: int = 0, last: int | None = None, but: Sequence[str] = ()) -> None:
         """Record that the sources ``first..last`` have propagated their current values, except those of ``but``."""
+        self.memory.arrays[f"active_{group}"][first:last] = False
+        self.keep_values(group, first=first, last=last, but=but)
+
+    def keep_values(self, group: str, *, first: int = 0, last: int | None = None, but: Sequence[str] = ()) -> None:
+        """Record the current values of the sources ``first..last`` as propagated; their flags stay as they are."""
         arrays, count = self.memory.arrays, self.num_vertices
-        arrays[f"active_{group}"][first:last] = False
         for source in self.frontiers[group].sent:
             if source not in but:
                 current = arrays[f"vertex_{source}"]

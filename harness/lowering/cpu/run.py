@@ -100,7 +100,7 @@ class Run:
         self.active, self.settled = self.rules.graph.num_vertices, False
         self.confirming = self.rebuilt = self.narrowed = self.counts_movement = False
         self._own.clear()
-        self.active_sources.reset()
+        self.active_sources.reset(alternates=len(self.sides) > 1)
 
     def begin_with(self, stale: NDArray[np.bool_], senders: NDArray[np.bool_]) -> None:
         """Begin a run with only ``stale`` vertices stale and only ``senders`` active, and with nothing reduced yet."""
