@@ -17,6 +17,7 @@ from harness.contract import Device, EngineFailure, No, ScheduleError
 from harness.graph import Graph
 from harness.graph.cache import store
 from harness.graph.generators import grid, rmat
+from harness.language import trace
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.engines.measured_streaming import FEATURES, SUPERSTEPS
@@ -199,3 +200,24 @@ def test_the_peak_memory_stays_within_the_slots_and_the_state(rounds):
 
 def test_useful_edges_of_no_vertex_are_none():
     assert useful_edges(np.array([0, 3, 5]), np.zeros(0, int)) == 0
+
+
+@pytest.mark.short_run(rows=9)
+@pytest.mark.parametrize("options", [{"rounds": 2}, {"rounds": 3}, {"rounds": 2, "order": "value"}], ids=str)
+@pytest.mark.parametrize("late", [127, 128, 199])
+def test_a_vertex_that_is_reached_after_its_subgraph_was_chosen_sends_later(late, options):
+    """Vertices 1 and 65 are active; 1 is of the first subgraph, and reaches a vertex of the second, in any block of
+    flags, which alone is active afterwards."""
+    pairs = [(0, 1), (0, 65), (1, late), (2, 3), (65, 0), (late, 250), (late, 251), (251, 252)]
+    source, target = np.array(pairs).T
+    graph = Graph.from_edges(
+        source, target, num_vertices=300, weights=np.ones(len(pairs), np.float32), name="late", duplicates="keep"
+    )
+    sssp = SSSP(sources="0")
+    engine = prepared("scaph", {"window_mb": 32e-6, "values": "low", **options}, trace(sssp), graph, 1)
+    run, inputs = ReferenceRun(trace(sssp), graph, 1), sssp.inputs(graph, 1)
+    for one in (engine, run):
+        one.reset(inputs)
+        assert one.run(50).settled
+    np.testing.assert_array_equal(engine.values("distance"), run.values("distance"))
+    engine.close()
