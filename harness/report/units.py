@@ -23,10 +23,8 @@ def count(value: int) -> str:
     """Format a count: all digits up to 9,999, then three digits and k, M or G."""
     if value < 10_000:
         return f"{value:,}"
-    for scale, unit in _COUNTS:
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}"
-    return str(value)
+    scale, unit = next(one for one in _COUNTS if _rounded(value) >= one[0])
+    return f"{value / scale:.3g} {unit}"
 
 
 def quality(value: float) -> str:
@@ -43,11 +41,13 @@ def _digits(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
+def _rounded(value: float) -> float:
+    """Return a value of three digits, which determine its unit: 999.6 ms is written as 1 s."""
+    return float(f"{value:.3g}")
+
+
 def _time_unit(value: float) -> tuple[float, str]:
-    for scale, unit in _TIMES:
-        if value >= scale:
-            return scale, unit
-    return _TIMES[-1]
+    return next((one for one in _TIMES if _rounded(value) >= one[0]), _TIMES[-1])
 
 
 def times(value: float) -> str:

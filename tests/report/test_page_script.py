@@ -12,9 +12,9 @@ from harness.report.page.ticks import round_values
 from harness.report.units import count, percent, seconds, seconds_range
 from tests.report.node import evaluated
 
-TIMES = [0.0, 4.2e-9, 9.996e-7, 1e-6, 9.994e-4, 1e-3, 1.0204e-3, 0.012345, 0.999, 1.0, 59.96, 999.0]
+TIMES = [0.0, 4.2e-9, 9.996e-7, 1e-6, 9.994e-4, 9.996e-4, 1e-3, 1.0204e-3, 0.012345, 0.999, 0.9996, 1.0, 59.96, 999.0]
 DOM = Path(__file__).with_name("dom.js")
-COUNTS = [0, 1, 999, 1000, 9999, 10_000, 20_049, 999_000, 1_000_000, 1_234_567, 10**9, 117_200_000_000]
+COUNTS = [0, 1, 999, 1000, 9999, 10_000, 20_049, 999_000, 999_600, 1_000_000, 1_234_567, 10**9, 117_200_000_000]
 
 
 def texts(unit, values, digits, **axis):

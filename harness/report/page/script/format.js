@@ -5,7 +5,8 @@ const MOST_TICKS = 6;
 const FEW_DECADES = 300; // a logarithmic axis of a smaller factor also has ticks at 2 and 5 times powers of ten
 
 const digitsOf = (value, digits) => String(Number(value.toPrecision(digits)));
-const timeUnit = (value) => TIMES.find(([scale]) => value >= scale) ?? TIMES[TIMES.length - 1];
+const rounded = (value) => Number(value.toPrecision(3)); // determines the unit: 999.6 ms is written as 1 s
+const timeUnit = (value) => TIMES.find(([scale]) => rounded(value) >= scale) ?? TIMES[TIMES.length - 1];
 
 // Return a value with its unit.
 function valueText(axis, value, digits) {
@@ -25,7 +26,7 @@ function intervalText(axis, low, high, value) {
 
 function countText(value) {
   if (value < 10_000) return Math.round(value).toLocaleString("en");
-  const [scale, letter] = [[1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([least]) => value >= least);
+  const [scale, letter] = [[1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([least]) => rounded(value) >= least);
   return `${digitsOf(value / scale, 3)} ${letter}`;
 }
 
