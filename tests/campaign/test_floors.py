@@ -68,6 +68,50 @@ def test_rates_of_a_gpu_are_measured_again_under_another_driver(measured):
     assert rates_of(device, None, {}) is None
 
 
+GPU = {"uuid": "GPU-1", "driver": "570", "most_clock": 1980, "power_cap": 700.0}
+
+
+@pytest.mark.parametrize(
+    ("part", "value"), [("uuid", "GPU-2"), ("driver", "580"), ("most_clock", 1755), ("power_cap", 350.0)]
+)
+def test_each_fact_of_a_gpu_has_rates_of_its_own(measured, part, value):
+    measured += [SLOW, FAST]
+    device, other = Device("cuda"), {**GPU, part: value}
+    assert rates_of(device, GPU, {}) == SLOW
+    assert rates_of(device, other, {}) == FAST
+    assert [rates_of(device, GPU, {}), rates_of(device, other, {})] == [SLOW, FAST]
+
+
+@pytest.mark.parametrize("part", ["cpu", "usable_cores", "caches", "layout"])
+def test_each_fact_of_a_processor_has_rates_of_its_own(measured, monkeypatch, part):
+    """A processor is known by its name, its usable cores and its caches; rates may also be measured differently."""
+    facts = {"cpu": "a processor", "usable_cores": 4, "caches": ((1, 32_768),), "layout": 1}
+    other = {**facts, part: {"cpu": "another", "usable_cores": 2, "caches": ((1, 65_536),), "layout": 2}[part]}
+
+    def found(known):
+        monkeypatch.setattr(device_rates, "environment", lambda: known)
+        monkeypatch.setattr(device_rates, "cache_sizes", lambda: known["caches"])
+        monkeypatch.setattr(device_rates, "LAYOUT", known["layout"])
+        device_rates._cpu.cache_clear()
+        return rates_of(CPU, None, {})
+
+    measured += [SLOW, FAST]
+    assert [found(facts), found(other), found(facts), found(other)] == [SLOW, FAST, SLOW, FAST]
+    device_rates._cpu.cache_clear()
+
+
+def test_rates_that_are_measured_again_keep_the_higher_one_of_each(measured):
+    """A measurement that fails keeps those that are known."""
+    one, other = {**SLOW, "adds": 5.0, "launch": 2e-6}, {**FAST, "adds": 4.0, "launch": 3e-6}
+    measured += [one, other, None]
+    assert rates_of(CPU, None, {}) == one
+    both = {**FAST, "adds": 5.0, "launch": 2e-6}
+    assert rates_of(CPU, None, {}, again=True) == both == rates_of(CPU, None, {})
+    assert rates_of(CPU, None, {}, again=True) == both == rates_of(CPU, None, {})
+    assert measured == []
+    assert rates_of(CPU, None, {}, again=True) == both, "this process does not try again"
+
+
 def test_damaged_rates_are_measured_again(measured, cache, caplog):
     measured += [SLOW, FAST]
     rates_of(CPU, None, {})
