@@ -106,6 +106,20 @@ def test_the_largest_change_comes_first_be_it_slower_or_faster():
     assert found == [("b", 0.25), ("c", 3.0), ("a", 1.5)]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ((1.0, 2.0), (2.0, 3.0), False), ((1.0, 2.0), (2.001, 3.0), True),
+        ((2.0, 3.0), (1.0, 2.0), False), ((2.0, 3.0), (1.0, 1.999), True), ((1.0, 4.0), (2.0, 3.0), False),
+    ],
+)  # fmt: skip
+def test_intervals_that_touch_are_no_step(before, after, found):
+    records = [at(COMMITS[0], 1, 1.0), at(COMMITS[1], 2, 1.0)]
+    for one, (low, high) in zip(records, (before, after), strict=True):
+        one["solve"].update(low=low, median=(low + high) / 2, high=high)
+    assert bool(steps(trends(records))) is found
+
+
 def test_too_few_samples_are_no_step():
     for before, after in ((1.0, 5.0), (0.05, 0.01)):
         few = [at(COMMITS[0], 1, before), at(COMMITS[1], 2, after)]

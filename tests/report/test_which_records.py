@@ -198,6 +198,27 @@ def test_groups_are_of_graph_algorithm_features_and_limit():
     assert [len(members) for _, members in grouped([record(), early])] == [1, 1]
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_record_without_features_or_contents_joins_the_group_of_what_it_knows(order):
+    """A graph of two contents with two numbers of features; a record that knows neither joins the first group."""
+    whole = [contents("ring", content) | {"features": k} for content in ("a" * 40, "b" * 40) for k in (1, 8)]
+
+    def joined(content, k):
+        config = {**record()["config"], "features": k}
+        lost = {**contents("ring", content), "features": None, "config": config, "outcome": "crashed"}
+        [found] = [members for _, members in grouped([*whole[::order], lost]) if any(one is lost for one in members)]
+        return [one for one in found if one is not lost]
+
+    for number, content in enumerate(("a" * 40, "b" * 40)):
+        assert joined(content, None) == [whole[2 * number :: 1][:2][::order][0]]
+        assert joined(content, 8) == [whole[2 * number + 1]]
+        assert joined(content, 3) == []
+    assert joined(None, 8) == [whole[1::2][::order][0]]
+    assert joined(None, 3) == []
+    assert joined(None, None) == [whole[::order][0]]
+    assert joined("c" * 40, None) == []
+
+
 def test_the_baseline_is_preferably_of_the_default_schedule():
     config = {**record()["config"], "engine": "slow"}
     variant = record("slow", labels={"engine": "slow (width=2)", "algorithm": "flood", "graph": "ring"}, config=config)
