@@ -61,6 +61,28 @@ def test_the_higher_rate_of_two_measurements_is_kept():
     }  # fmt: skip
 
 
+ONE: Rates = {"levels": [(10, 5.0), (20, 7.0)], "on_chip": 3, "adds": 1.0, "wide_adds": 9.0, "launch": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        ({}, {}),
+        ({"levels": [(11, 4.0), (19, 8.0)]}, {"levels": [(11, 5.0), (20, 8.0)]}),
+        ({"adds": 2.0, "wide_adds": 8.0}, {"adds": 2.0}),
+        ({"adds": 0.5, "wide_adds": 10.0}, {"wide_adds": 10.0}),
+        ({"adds": None, "wide_adds": None, "launch": None}, {}),
+        ({"launch": 1.0}, {"launch": 1.0}),
+        ({"launch": 3.0}, {}),
+    ],
+)
+def test_the_higher_of_two_measurements_of_each_rate_counts_in_either_order(other, found):
+    both = {**ONE, **found}
+    assert faster(ONE, {**ONE, **other}) == faster({**ONE, **other}, ONE) == both
+    nothing = {**ONE, "adds": None, "wide_adds": None, "launch": None}
+    assert faster(nothing, nothing) == nothing
+
+
 def test_a_record_carries_a_floor(tmp_path):
     floor = floor_of(work([1250], launches=1), RATES)
     write_record(tmp_path, record(floor=floor))

@@ -258,3 +258,32 @@ def test_the_order_of_the_names_in_a_configuration_makes_no_other_cell():
     other = {name: dict(reversed(value.items())) if isinstance(value, dict) else value for name, value in other.items()}
     assert list(one["config"]) != list(other["config"])
     assert len(merge_rounds([one, other])) == 1
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_phases_of_rounds_are_their_medians_and_a_missing_one_took_no_time(order):
+    spent = [{"open": 1.0, "compile": 9.0}, {"open": 4.0, "compile": 3.0}, {"open": 2.0, "late": 5.0}]
+    rounds = [in_round(number, phases=phases) for number, phases in enumerate(spent, 1)]
+    [merged] = merge_rounds(rounds[::order])
+    assert merged["phases"] == {"open": 2.0, "compile": 3.0}
+
+
+@pytest.mark.parametrize("least", [0, 1, 2])
+def test_the_minimum_of_rounds_is_the_least_of_all(least):
+    rounds = [in_round(number, (1.0, 0.5 if number == least + 1 else 0.9, 1.1)) for number in (1, 2, 3)]
+    assert merge_rounds(rounds)[0]["solve"]["minimum"] == 0.5
+
+
+@pytest.mark.parametrize(("high", "noisy"), [(1.125, False), (1.0625, False), (1.1251, True)])
+def test_merged_rounds_are_noisy_if_their_interval_is_wider_than_requested(high, noisy):
+    """The width that was requested is an eighth; marks of noise of single rounds do not count."""
+    rounds = [in_round(number, (1.0, 1.0, high), marks=["noisy"]) for number in (1, 2)]
+    rounds = [{**one, "config": {**one["config"], "measure": {"width": 0.125}}} for one in rounds]
+    assert merge_rounds(rounds)[0]["solve"]["high"] == high
+    assert merge_rounds(rounds)[0]["marks"] == ([Mark.NOISY] if noisy else [])
+
+
+def test_merged_rounds_have_the_marks_of_every_round_once_in_their_order():
+    marks = [["drifting", "busy"], ["shared"], ["busy", "throttled"]]
+    rounds = [in_round(number, (1.0, 1.0, 1.0), marks=own) for number, own in enumerate(marks, 1)]
+    assert merge_rounds(rounds)[0]["marks"] == [Mark.BUSY, Mark.THROTTLED, Mark.SHARED, Mark.DRIFTING]

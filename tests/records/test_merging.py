@@ -78,6 +78,17 @@ def test_the_later_record_of_a_cell_is_kept(machines, tmp_path):
     assert [cell["cell"] for cell in listed] == ["fast-k8-aa", "slow-k8-aa", "third-k8-aa"]
 
 
+@pytest.mark.parametrize(("day", "kept"), [(1, 2.0), (2, 2.0), (3, 5.0)])
+def test_of_records_that_are_as_new_the_first_is_kept_with_its_files(tmp_path, day, kept):
+    for name, number, seconds in (("one", 2, 2.0), ("two", day, 5.0)):
+        write_sweep(tmp_path / name, "alpha", seconds, "fast-k8-aa", started=f"2026-05-0{number}T00:00:00+00:00")
+        (tmp_path / name / "pagerank-rmat-0123" / "fast-k8-aa" / "explain.txt").write_text(f"took {seconds}")
+    merged(tmp_path / "all", tmp_path / "one", tmp_path / "two")
+    [(path, found)] = read_records(tmp_path / "all")
+    assert found["solve"]["median"] == kept
+    assert (path.parent / "explain.txt").read_text() == f"took {kept}"
+
+
 def test_a_merge_that_a_full_disk_ends_leaves_whole_records(machines, tmp_path, monkeypatch, capsys):
     into = tmp_path / "all"
     written = write_record

@@ -210,7 +210,7 @@ def test_a_record_without_features_or_contents_joins_the_group_of_what_it_knows(
         return [one for one in found if one is not lost]
 
     for number, content in enumerate(("a" * 40, "b" * 40)):
-        assert joined(content, None) == [whole[2 * number :: 1][:2][::order][0]]
+        assert joined(content, None) == [whole[2 * number : 2 * number + 2][::order][0]]
         assert joined(content, 8) == [whole[2 * number + 1]]
         assert joined(content, 3) == []
     assert joined(None, 8) == [whole[1::2][::order][0]]
