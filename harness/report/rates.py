@@ -59,7 +59,8 @@ def rate(record: Record | None) -> float | None:
     """Return the bytes a second of an ok run; None if they were not counted."""
     if record is None or record["outcome"] != Outcome.OK or not record["solve"] or not record["transfers"]:
         return None
-    return sum(record["transfers"]["moved_bytes"].values()) / record["solve"]["median"]
+    moved = record["transfers"]["moved_bytes"]
+    return sum(moved.values()) / record["solve"]["median"] if moved else None
 
 
 def _text(record: Record | None) -> str:

@@ -51,7 +51,8 @@ def _row(record: Record) -> tuple[str, ...]:
     return (
         graph, algorithm, k, engine_label(record), count(found["visited_bytes"]),
         ", ".join(f"{count(nbytes)} {means}" for means, nbytes in moved.items()) or NONE,
-        NONE if ratio is None else f"{ratio:.3g}", count(round(total / solve["median"])) if solve else NONE, *requests,
+        NONE if ratio is None else f"{ratio:.3g}",
+        count(round(total / solve["median"])) if moved and solve else NONE, *requests,
         ", ".join(f"{count(number)} {kind}" for kind, number in found["subgraphs"].items()) or NONE,
         _parts(found["seconds"], solve["median"] if solve else 0.0),
     )  # fmt: skip

@@ -55,7 +55,7 @@ def test_every_text_of_a_run_with_several_means_and_sizes():
         "parts of the time": "50 % a, 25 % queue",
     }  # fmt: skip
     [none] = transfer_rows([record("still", (2.0, 1.9, 2.1), transfers=Transfers(0, {}).plain())])
-    assert none == ("ring", "flood", "8", "still", "0", "-", "-", "0", "-", "-", "-", "-", "-")
+    assert none == ("ring", "flood", "8", "still", "0", "-", "-", "-", "-", "-", "-", "-", "-")
 
 
 def test_parts_of_the_time_have_a_column_if_a_run_has_them():
