@@ -65,6 +65,15 @@ def test_nothing_is_built_ahead_otherwise(registry, jobs, devices, graphs):
     assert to_build(cells, launcher) == []
 
 
+def test_graphs_that_differ_in_one_parameter_are_built_apart_and_equal_ones_once(registry):
+    launcher = SimpleNamespace(config=OmegaConf.create({"hydra": {"launcher": {"n_jobs": 3}}}))
+    graphs = [RING, {**RING, "vertices": 13}, PATH, RING, {**RING, "vertices": 13}]
+    cells = [cell(registry, **graph) for graph in graphs]
+    assert to_build(cells, launcher) == cells[:3]
+    assert to_build(cells[::-1], launcher) == [cells[4], cells[3], cells[2]]
+    assert to_build([], launcher) == []
+
+
 def cell(registry, device=CUDA, **graph):
     return resolve_cell(config(device=device, graph=graph), registry)
 

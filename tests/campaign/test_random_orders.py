@@ -41,6 +41,15 @@ def test_copies_of_a_graph_are_its_edges_with_their_weights_side_by_side(count, 
         assert made.weights is None
 
 
+def test_the_ids_of_copies_are_wide_enough_for_all_vertices_of_all_copies(monkeypatch):
+    monkeypatch.setattr(random_orders, "id_dtype", lambda vertices: np.int64 if vertices > 3 * V - 1 else np.int32)
+    assert [copies_of(graph(False), count).csr.neighbours.dtype for count in (1, 2, 3)] == [
+        np.int32,
+        np.int32,
+        np.int64,
+    ]
+
+
 class Mixing(Algorithm):
     """Steps in place along edges, and a superstep that may depend on the whole graph."""
 

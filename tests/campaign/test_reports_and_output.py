@@ -166,6 +166,7 @@ def test_a_report_may_not_be_endless(monkeypatch):
         ([b"0123456789", b"ab"], b"0123456789ab"),
         ([b"0123456789", b"abcdefghij"], b"0123456789abcdefghij"),
         ([b"0123456789", b"abcde", b"fghij", b"XYZ"], b"0123456789abcdefghijXYZ"),
+        ([b"0123456789", b"abcde", b"fghij", b"UVXYZ"], b"0123456789abcdefghijUVXYZ"),
         ([b"0123456789", b"abcde", b"fghij", b"UVXYZ", b"!"], b"0123456789\n[... 5 bytes left out ...]\nfghijUVXYZ!"),
         (
             [b"0123456789", b"abcde", b"fghij", b"UVXYZ", b"klmno", b"p"],

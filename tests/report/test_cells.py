@@ -135,6 +135,7 @@ def test_values_are_sorted_as_numbers_of_the_script():
         (record("fast", (1.0, 0.98, 1.02)), "4×", "faster6", "1 s, 3.82 to 4.18"),
         (record("fast", (3.0, 2.98, 3.02)), "1.33×", "faster1", "3 s, 1.29 to 1.38"),
         (record("fast", (2.0, 1.98, 2.02)), "2×", "faster3", "2 s, 1.93 to 2.07"),
+        (record("fast", (3.88, 3.87, 3.89)), "1.03×", "faster1", "3.88 s, 1 to 1.06"),
         (record("fast", (8.0, 7.9, 8.1)), "0.5×", "slower3", "8 s, 0.481 to 0.519"),
         (record("fast", (40.0, 39.0, 41.0)), "0.1×", "slower6", "40 s, 0.0951 to 0.105"),
         (record("fast", (3.95, 3.8, 4.05)), "≈ 1.01×", "same", "no difference; 3.95 s, 0.963 to 1.08"),

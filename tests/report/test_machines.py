@@ -9,7 +9,7 @@ from harness.report.layout import Layout
 from harness.report.layout_figure import write_layout_figure
 from harness.report.layout_tables import notes_of, table_of
 from harness.report.machines import machine_names
-from tests.records.samples import record
+from tests.records.samples import accurate_record, record
 
 COLUMNS = {"UVM": {"engine": "e", "edges": "managed"}, "EMOGI": {"engine": "e", "edges": None}}
 LAYOUT = Layout.from_plain({"title": "Links", "kind": "machines", "columns": COLUMNS})
@@ -77,3 +77,10 @@ def test_times_of_cells_that_are_not_ok_are_not_shown():
     first, wrong = cell("slow", None, 2.0), cell("fast", None, 1.0, outcome="wrong")
     assert rows([first, wrong])[0][-2:] == ["2 s", "wrong"]
     assert rows([{**first, "outcome": "wrong"}, cell("fast", None, 1.0)])[0][-2:] == ["wrong", "1 s"]
+
+
+def test_machines_are_compared_by_complete_runs_although_times_to_accuracy_are_known():
+    records = [cell("slow", None, 2.0), cell("fast", None, 1.0)]
+    for one, seconds in zip(records, (8.0, 1.0), strict=True):
+        one["accuracy"] = accurate_record("e", (1.0, 0.9, 1.1), 3, [seconds] * 7)["accuracy"]
+    assert rows(records)[0][-2:] == ["2 s", "1 s, 2x"]

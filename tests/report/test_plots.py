@@ -131,6 +131,22 @@ def test_a_short_series_beside_a_long_one_is_layered_in_either_order():
     assert likeness(["long", "short"], [long, short], [long, short]) == ""
 
 
+@pytest.mark.parametrize(("count", "most"), [(1, 0), (2, 1), (3, 2), (4, 3), (6, 3)])
+def test_a_series_has_at_most_three_layers_above_it(count, most):
+    line = [(0.0, 0.5), (1.0, 0.5)]
+    assert layers([line] * count) == [min(3, count - 1 - place) for place in range(count)]
+    assert max(layers([line] * count)) == most
+
+
+@pytest.mark.parametrize(("near", "layer"), [(1, 0), (2, 1), (3, 1)])
+def test_a_fifth_of_the_points_makes_a_layer(near, layer):
+    """Ten points, of which some are on the other line."""
+    line = [(x / 9, 0.5) for x in range(10)]
+    one = [(x, 0.5 if place < near else 0.9) for place, (x, _) in enumerate(line)]
+    other = [(x, 0.5 if place < near else 0.1) for place, (x, _) in enumerate(line)]
+    assert layers([one, other]) == [layer, 0]
+
+
 def test_axes_of_active_vertices_begin_at_one_and_end_beyond_the_most():
     few = cell("slow", "ring", "flood", 8, 4.0, supersteps=[[4, 7, "push"]])
     many = cell("fast", "ring", "flood", 8, 1.0, supersteps=[[100, 7, "push"]] * 5)
