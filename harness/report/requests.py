@@ -30,13 +30,13 @@ class Counted:
 def counted(layout: Layout, records: Sequence[Record]) -> Iterator[Counted]:
     """Yield the counted runs by row and column."""
     for row in rows_of(layout, records):
-        first = _requests(row.cells.get(layout.first or ""))
+        first = sum(_requests(row.cells.get(layout.first or "")).values())
         for column in layout.columns:
             own = _requests(row.cells.get(column))
             total = sum(own.values())
             if total:
                 shares = tuple(own.get(size, 0) / total for size in SIZES)
-                times = total / sum(first.values()) if first and column != layout.first else None
+                times = total / first if first and column != layout.first else None
                 yield Counted(row, column, total, shares, times)
 
 
@@ -60,9 +60,11 @@ def requests_legend(layout: Layout, records: Sequence[Record]) -> list[str]:
     lines = ["requests over the host link by their bytes, modelled from the rows of active vertices"]
     for row in rows_of(layout, records):
         for name, record in row.cells.items():
-            if not _requests(record):
-                ok = record["outcome"] == Outcome.OK
-                lines.append(f"{row.algorithm}, {row.graph}, {name}: {'not counted' if ok else outcome_sign(record)}")
+            requests = _requests(record)
+            if not any(requests.values()):
+                counted_none = "no requests" if requests else "not counted"
+                reason = counted_none if record["outcome"] == Outcome.OK else outcome_sign(record)
+                lines.append(f"{row.algorithm}, {row.graph}, {name}: {reason}")
     return lines
 
 

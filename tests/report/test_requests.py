@@ -52,6 +52,16 @@ def test_cells_without_requests_are_named():
     assert "bfs, ring, merged: not counted" in notes_of(LAYOUT, [RECORDS[0], cell("merged", None)])
 
 
+@pytest.mark.parametrize(("sizes", "total"), [({}, 0), ({"32": 0}, 0), ({"32": 0, "64": 0}, 0), ({"64": 2}, 2)])
+def test_a_first_column_without_requests_has_no_ratio_over_it(sizes, total):
+    records = [{**RECORDS[0], "transfers": {**RECORDS[0]["transfers"], "requests": sizes}}, RECORDS[1]]
+    found = {one.column: (one.total, one.times) for one in counted(LAYOUT, records)}
+    assert found == {**({"naive": (2, None)} if total else {}), "merged": (100, 50.0 if total else None)}
+    assert "merged" in as_text(table_of(LAYOUT, records))
+    reason = [] if total else ["bfs, ring, naive: no requests" if sizes else "bfs, ring, naive: not counted"]
+    assert [note for note in notes_of(LAYOUT, records) if "naive:" in note] == reason
+
+
 def test_the_figure_stacks_the_shares(tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra 'figures'")
     [axes] = _requests(LAYOUT, list(counted(LAYOUT, RECORDS))).axes
