@@ -12,6 +12,7 @@ from rich.text import Text
 from harness.records import Record
 from harness.report.console import literal
 from harness.report.layout import NOTHING, Layout, Row, rows_of
+from harness.report.units import rounded
 
 SOURCES = ("model", "counters")  # as records name them
 
@@ -94,7 +95,7 @@ def times(ratio: float | None) -> str:
 def count(number: float) -> str:
     """Format a count with three digits and the suffix k (10^3), M (10^6) or G (10^9)."""
     for factor, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= factor:
+        if rounded(number) >= factor:
             return f"{number / factor:.3g} {sign}"
     return f"{number:.3g}"
 

@@ -23,7 +23,7 @@ def count(value: int) -> str:
     """Format a count: all digits up to 9,999, then three digits and k, M or G."""
     if value < 10_000:
         return f"{value:,}"
-    scale, unit = next(one for one in _COUNTS if _rounded(value) >= one[0])
+    scale, unit = next(one for one in _COUNTS if rounded(value) >= one[0])
     return f"{value / scale:.3g} {unit}"
 
 
@@ -41,13 +41,13 @@ def _digits(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
     """Return a value of three digits, which determine its unit: 999.6 ms is written as 1 s."""
     return float(f"{value:.3g}")
 
 
 def _time_unit(value: float) -> tuple[float, str]:
-    return next((one for one in _TIMES if _rounded(value) >= one[0]), _TIMES[-1])
+    return next((one for one in _TIMES if rounded(value) >= one[0]), _TIMES[-1])
 
 
 def times(value: float) -> str:

@@ -4,6 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from harness.report import memory
+from harness.report.page.environment import environment
 from harness.report.units import count, percent, quality, seconds, seconds_range, times
 
 
@@ -61,6 +63,24 @@ def test_a_metric_has_three_decimals(value, text):
 )
 def test_a_share_has_two_digits_below_one(value, text):
     assert percent(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"), (0.5, "0.5"), (999.4, "999"), (999.6, "1 k"), (1000, "1 k"), (999_499, "999 k"), (999_600, "1 M"),
+        (999_600_000, "1 G"), (1_234_567, "1.23 M"),
+    ],
+)  # fmt: skip
+def test_a_count_of_transactions_has_three_digits(value, text):
+    assert memory.count(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(999_400_000, "999 MB"), (999_600_000, "1 GB"), (10**9, "1 GB"), (5_000_000, "5 MB")]
+)
+def test_bytes_of_the_environment_have_three_digits(value, text):
+    assert environment([{"environment": {"peak_bytes": value}}]) == [("peak bytes", text)]
 
 
 def test_a_speed_up_has_three_digits():

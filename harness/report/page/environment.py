@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.records import Record
+from harness.report.units import rounded
 
 _VALUES = 4  # shown of a field that differs between cells
 
@@ -51,5 +52,5 @@ def _plain(name: str, value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(_plain(name, item) for item in value)
     if isinstance(value, int) and (name == "memory" or name.endswith("bytes")):
-        return f"{value / 1e9:.3g} GB" if value >= 1e9 else f"{value / 1e6:.3g} MB"
+        return f"{value / 1e9:.3g} GB" if rounded(value) >= 1e9 else f"{value / 1e6:.3g} MB"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
