@@ -151,7 +151,8 @@ class CudaExecutor:
         run.launcher.place.refresh(inputs)
         tracking, sides = self.plan.tracking, len(self.plan.sides)
         for group in tracking.propagating() if tracking.change_driven else ():
-            if tracking.moved_before(group):  # the first superstep compares with the previous values
+            # the first superstep compares with the previous values, and so does that of a side that moves before it sends
+            if tracking.moved_before(group) or sides > 1:
                 self._all_propagated(group)
         # at first all sources are active, of each side if sides alternate
         frontier = np.zeros((MOST_GROUPS, 2), np.int64)
