@@ -151,7 +151,7 @@ class CudaExecutor:
         run.launcher.place.refresh(inputs)
         tracking, sides = self.plan.tracking, len(self.plan.sides)
         for group in tracking.propagating() if tracking.change_driven else ():
-            # the first superstep compares with the previous values, and so does that of a side that moves before it sends
+            # the first superstep compares with the previous values; a side may move before it sends
             if tracking.moved_before(group) or sides > 1:
                 self._all_propagated(group)
         # at first all sources are active, of each side if sides alternate
