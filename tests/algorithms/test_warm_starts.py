@@ -154,6 +154,20 @@ def settled_start(name, kind, *, share=0.02, settled=True):
     return posed, posed.start(kept(name, run_reference(name, 2, posed.old)[1]), settled)
 
 
+@pytest.mark.parametrize("kind", ["insert", "heavier", "lighter", "mixed"])
+@pytest.mark.parametrize("name", ["sssp", "manifold_ranking"])
+def test_new_and_changed_edges_are_sent_along_again(name, kind):
+    posed, start = settled_start(name, kind)
+    (old, _), (new, _) = posed.old, posed.new
+    found = correspondence(old, new)
+    reweighted = found.new[old.weights[found.old] != new.weights[found.new]]
+    touched = np.append(found.added, reweighted)
+    assert len(found.added if kind == "insert" else reweighted)
+    assert start.senders[new.csr.row_of_edge[touched]].all()
+    assert start.stale[new.csr.neighbours[touched]].all()
+    assert not start.senders.all()
+
+
 @pytest.mark.parametrize("name", ["bfs", "sssp", "components"])
 def test_monotone_programs_keep_all_under_insertions_and_reset_some_under_deletions(name):
     assert settled_start(name, "insert")[1].summary == "warm"

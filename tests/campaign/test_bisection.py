@@ -7,9 +7,11 @@ import subprocess
 
 import pytest
 
-from harness.campaign import application
-from harness.campaign.bisection import Request
+from harness.campaign import application, bisection
+from harness.campaign.bisection import Commits, Request
 from harness.campaign.errors import CampaignError
+from harness.records.regressions import Change
+from harness.records.statistics import Interval
 from tests.records.samples import record
 
 # Stands for the harness: it writes one record, with a time that the commit's file ``speed`` has.
@@ -118,3 +120,26 @@ def test_commits_in_the_wrong_order_are_refused(commits, monkeypatch, capsys):
 def test_mistakes_in_the_command_are_named(arguments, words):
     with pytest.raises(CampaignError, match=words):
         Request.of(arguments)
+
+
+SLOWER, SAME, DOUBT = (
+    Change("slow", Interval(1.5, 1.4, 1.6, 0.95), 0.05), Change("same", Interval(1.0, 0.9, 1.1, 0.95), 0.05),
+    Change("in doubt", Interval(1.5, 1.4, 1.6, 0.95), 0.05, "too few samples"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        ([SLOWER, SAME], [SLOWER]), ([SAME, SAME], []), ([DOUBT, DOUBT], "too few samples"),
+        ([SAME, DOUBT, SAME], "too few samples"), ([SLOWER, DOUBT], [SLOWER]),
+        ([], "the two commits have no cell in common"),
+    ],
+)  # fmt: skip
+def test_a_cell_in_doubt_leaves_no_verdict_unless_another_is_slower(monkeypatch, tmp_path, cells, wanted):
+    assert [one.verdict for one in (SLOWER, SAME, DOUBT)] == ["slower", "no difference", "cannot tell"]
+    monkeypatch.setattr(bisection, "read_turns", lambda places: ({}, {}))
+    monkeypatch.setattr(bisection, "changes", lambda before, after, threshold: cells)
+    monkeypatch.setattr(Commits, "_measure", lambda self, commit, output: "")
+    commits = Commits(tmp_path, tmp_path, Request("a", "b", 0.05, 3, ()))
+    assert commits.slower("a", "b") == wanted
