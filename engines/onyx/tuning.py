@@ -1,10 +1,10 @@
 """Choose among a few plans by timing them on the real problem: ``tune=true``.
 
 The default plans are estimates that were fitted on some graphs. On other graphs another plan may be faster. The default
-plan of supersteps is timed first, so that no slower plan is taken, however few seconds there are for plans. Every plan
-runs the same supersteps of the problem from the same start. Plans are prepared one after another, so that only one is
-in memory. The times are kept in the cache, by program, facts of the graph, number of features and device. If they are
-in the cache, an engine takes the fastest plan at once.
+plan of supersteps is timed first, so that no plan slower than it is taken, however few seconds there are; near-far and
+hooking are not tried. Every plan runs the same supersteps of the problem from the same start. Plans are prepared one
+after another, so that only one is in memory. The times are kept in the cache, by program, facts of the graph, number of
+features and device. If they are in the cache, an engine takes the fastest plan at once.
 """
 
 from __future__ import annotations

@@ -13,7 +13,9 @@ from harness.report.comparison import Ratio, accurate, baseline_of, grouped, obs
 
 # Phases in the order of a run, so that bars of different engines stack in the same order. An engine's own phases come
 # between the two lists.
-_BEFORE = ("open", "trace", "inputs", "support", "transform", "lower", "compile", "context", "upload")
+_BEFORE = (
+    "open", "trace", "inputs", "resolve", "refused", "support", "transform", "lower", "compile", "context", "upload",
+)  # fmt: skip
 _AFTER = ("wait", "warm_up", "solve", "accuracy", "download", "validate")
 
 

@@ -77,9 +77,9 @@ def write_once(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Wait until no other process has locked a file, which is created if it is missing; lock it for the block."""
-    with path.open("a") as handle:
+def _locked(path: Path, mode: str = "a") -> Iterator[None]:
+    """Wait until no other process has locked a file; lock it for the block. ``mode``: in which it is opened."""
+    with path.open(mode) as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
@@ -135,7 +135,8 @@ def load_module(source: str, stem: str) -> ModuleType:
         with cache.filling_cache():
             write_once(path, source)
             if not digests.matches(_record(path), _machine_code(path)):
-                held.enter_context(_locked(path))  # another process may be storing machine code and its digest
+                # Another process may be storing machine code and its digest. The cache may be read-only.
+                held.enter_context(_locked(path, "rb"))
                 if digests.matches(_record(path), _machine_code(path)) is False:
                     _drop(path)
         try:
