@@ -12,7 +12,7 @@ import ctypes
 import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import cupy
 import numpy as np
@@ -37,24 +37,19 @@ class PreprocessUnavailable(RuntimeError):
     """cuSPARSE does not have the routine, or refused to analyse the matrix."""
 
 
-UNSUPPORTED = (cusparse.CuSparseError, PreprocessUnavailable, cupy.cuda.memory.OutOfMemoryError)
+class WrongProduct(RuntimeError):
+    """A way of cuSPARSE does not give the product."""
+
+
+UNSUPPORTED = (cusparse.CuSparseError, PreprocessUnavailable, WrongProduct, cupy.cuda.memory.OutOfMemoryError)
 # Below this number of entries only the plainest ways are tried. Such products take no longer than their launch, and
 # cuSPARSE of CUDA 13.0 accessed invalid addresses in one of the other ways for a graph of one vertex (H100).
 FEW_ENTRIES = 1 << 14
+REFERENCE = Way("SpMM", 2)  # the products of the other ways are compared with its products
 
 
-class Guard(NamedTuple):
-    """What a way needs so that memory that is no part of a product has no effect on it.
-
-    ``rows``: the rows of the operand to set to 0 during the product, among those that no entry multiplies. ``clear``:
-    whether the memory of the result must be set to 0 beforehand.
-    """
-
-    rows: Literal["none", "first", "all"] = "none"
-    clear: bool = False
-
-
-NO_GUARD = Guard()
+# The rows of the operand that a way needs set to 0 during the product, among those that no entry multiplies.
+Guard: TypeAlias = Literal["none", "first", "all"]
 
 
 @dataclass
@@ -76,25 +71,25 @@ class CsrMatrix:
         self, values: Array, columns: Array, offsets: Array, shape: tuple[int, int], choices: Choices | None = None
     ) -> None:
         self.shape, self.choices = shape, choices or Choices()
-        self._parts = (cupy.ascontiguousarray(values, np.float32), columns, offsets)  # the descriptors point to them
+        self.parts = (cupy.ascontiguousarray(values, np.float32), columns, offsets)  # the descriptors point to them
         self._ready: dict[tuple[Way, int], _Ready] = {}
         self._descriptors: list[int] = []
 
     @property
     def entries(self) -> int:
         """The number of stored entries."""
-        return len(self._parts[0])
+        return len(self.parts[0])
 
     @property
     def columns(self) -> Array:
         """The column of every entry."""
-        return self._parts[1]
+        return self.parts[1]
 
     @functools.cached_property
     def unused(self) -> Array:
         """The columns without entries, sorted."""
         used = cupy.zeros(self.shape[1], np.bool_)
-        used[self._parts[1]] = True
+        used[self.parts[1]] = True
         return cupy.flatnonzero(~used)
 
     def __matmul__(self, dense: Array) -> Array:
@@ -114,7 +109,7 @@ class CsrMatrix:
             way = self.choices.of(self, n).way
             self._prepared(way, cupy.zeros((self.shape[1], n), np.float32), cupy.zeros((self.shape[0], n), np.float32))
 
-    def product(self, dense: Array, way: Way, guard: Guard = NO_GUARD, before: float | None = None) -> Array:
+    def product(self, dense: Array, way: Way, guard: Guard = "none", before: float | None = None) -> Array:
         """Return the product in a given way, from and to arrays stored by rows; other orders are converted.
 
         ``before``: what the memory of the result holds beforehand; None: anything.
@@ -123,12 +118,10 @@ class CsrMatrix:
         result = cupy.empty((self.shape[0], dense.shape[1]), np.float32, order="F" if way.order == "column" else "C")
         if before is not None:
             result[...] = before
-        if guard.clear:
-            result[...] = 0.0
-        if guard.rows == "all":
+        if guard == "all":
             dense = dense.copy(order="A")
             dense[self.unused] = 0.0
-        first = dense[0].copy() if guard.rows == "first" else None
+        first = dense[0].copy() if guard == "first" else None
         if first is not None:
             dense[0] = 0.0
         self.multiply(dense, result, way)
@@ -158,7 +151,7 @@ class CsrMatrix:
         return self._ready[key]
 
     def _descriptor(self) -> int:
-        values, columns, offsets = self._parts
+        values, columns, offsets = self.parts
         index = cusparse.CUSPARSE_INDEX_32I if columns.dtype == np.int32 else cusparse.CUSPARSE_INDEX_64I
         pointers = (part.data.ptr for part in (offsets, columns, values))
         base = cusparse.CUSPARSE_INDEX_BASE_ZERO
@@ -211,8 +204,8 @@ class _Operands:
 class Choice:
     """The fastest way for a matrix and a number of features, with the milliseconds of every way tried.
 
-    ``refused``: the reason, for ways that cuSPARSE does not support. ``guards``: what each way needs; its time includes
-    the guard.
+    ``refused``: the reason, for ways that cuSPARSE does not support or whose product is wrong. ``guards``: what each
+    way needs; its time includes the guard.
     """
 
     way: Way
@@ -241,7 +234,7 @@ class Choices:
     def of(self, matrix: CsrMatrix, n: int) -> Choice:
         """Return the choice for products of a matrix with ``n`` features; the first call times the ways.
 
-        Raises RuntimeError if cuSPARSE supports none of the allowed ways.
+        Raises RuntimeError if cuSPARSE supports none of the allowed ways, or not algorithm 2 of SpMM.
         """
         columns = matrix.columns
         key = (int(columns.data.ptr), matrix.shape, n)
@@ -269,33 +262,57 @@ class Choices:
 
     def _chosen(self, matrix: CsrMatrix, n: int) -> Choice:
         dense = cupy.random.random((matrix.shape[1], n), dtype=np.float32)
+        expected, tolerance = _expected(matrix, dense)
         dense[matrix.unused] = np.nan  # as the rank divided by no out-edges may be
         refused: dict[Way, str] = {}
         guards: dict[Way, Guard] = {}
         for way in self._ways(matrix, n):
             try:
-                guards[way] = _guard_of(matrix, dense, way)
+                guards[way] = _guard_of(matrix, dense, way, expected, tolerance)
             except UNSUPPORTED as error:
                 refused[way] = str(error)
+        del expected, tolerance
         if not guards:
             raise RuntimeError(f"cuSPARSE supports none of the ways that the schedule allows: {refused}")
         ms = timed(tuple(guards), lambda way: matrix.product(dense, way, guards[way]))
         return Choice(min(ms, key=ms.__getitem__), matrix.entries, ms, guards, refused)
 
 
-def _guard_of(matrix: CsrMatrix, dense: Array, way: Way) -> Guard:
-    """Return the least guard with which a product into memory of NaN is finite.
+def _expected(matrix: CsrMatrix, dense: Array) -> tuple[Array, Array]:
+    """Return the product with algorithm 2, and by how much a product summed in another order may differ from it.
 
-    SpMM algorithms 1 and 3 read the operand's first row in lanes that have no entry, and multiply it by 0. SpMM
-    algorithm 3 with preprocessing multiplies the memory of the result by beta = 0 if a row has thousands of entries
-    (cuSPARSE of CUDA 13.0, H200).
+    ``dense``: at least 0 everywhere. The rounding errors of a row of n entries add up as in a random walk: to about
+    sqrt(n) roundings of the sum of absolute values. The tolerance is 16 times as much.
+
+    Raises RuntimeError if cuSPARSE does not support algorithm 2.
     """
-    first = ("first",) if len(matrix.unused) and int(matrix.unused[0]) == 0 else ()
-    *guards, most = (Guard(rows, clear) for clear in (False, True) for rows in ("none", *first, "all"))
-    for guard in guards:
-        if not bool(cupy.isnan(matrix.product(dense, way, guard, before=np.nan)).any()):
+    values, columns, offsets = matrix.parts
+    try:
+        expected = matrix.product(dense, REFERENCE)
+    except cusparse.CuSparseError as error:
+        raise RuntimeError(f"{REFERENCE}, with which all ways are compared, is not supported: {error}") from error
+    magnitude = expected
+    if bool((values < 0).any()):
+        magnitude = CsrMatrix(abs(values), columns, offsets, matrix.shape).product(dense, REFERENCE)
+    roundings = 16 * np.finfo(np.float32).eps * cupy.sqrt(cupy.diff(offsets).astype(np.float32))
+    return expected, roundings[:, None] * magnitude
+
+
+def _guard_of(matrix: CsrMatrix, dense: Array, way: Way, expected: Array, tolerance: Array) -> Guard:
+    """Return the least guard with which a product into memory of NaN is right.
+
+    SpMM algorithms 1 and 3 read the operand's first row in lanes that have no entry, and multiply it by 0.
+
+    Raises WrongProduct if no guard helps. SpMM algorithm 3 with preprocessing leaves rows of the result unwritten if a
+    row has thousands of entries (cuSPARSE of CUDA 13.0, H200).
+    """
+    first: tuple[Guard, ...] = ("first",) if len(matrix.unused) and int(matrix.unused[0]) == 0 else ()
+    for guard in ("none", *first, "all"):
+        wrong = ~(abs(matrix.product(dense, way, guard, before=np.nan) - expected) <= tolerance)
+        if not bool(wrong.any()):
             return guard
-    return most
+    rows = cupy.flatnonzero(wrong.any(axis=1))
+    raise WrongProduct(f"{len(rows):,} of {len(expected):,} rows of a product are wrong, row {int(rows[0]):,} first")
 
 
 def timed(ways: Sequence[T], work: Callable[[T], object]) -> dict[T, float]:

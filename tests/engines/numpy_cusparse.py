@@ -47,7 +47,7 @@ class Cusparse:
     ``loaded``: whether the handle was requested. ``calls``: the names of the routines called. ``alive``: the
     descriptors that exist. ``analysed``: the matrix descriptors and ways that were preprocessed. ``cost``: milliseconds
     of a product by routine, algorithm, order and preprocessing. ``spilled``: ways that read rows of the operand that no
-    entry multiplies: "first" or "all". ``added``: ways that multiply the memory of the result by 0 and add.
+    entry multiplies: "first" or "all". ``spoiled``: functions that change the result of a preprocessed or other way.
     """
 
     CUSPARSE_OPERATION_NON_TRANSPOSE, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_64I, CUSPARSE_INDEX_BASE_ZERO = 0, 2, 3, 0
@@ -57,7 +57,7 @@ class Cusparse:
         self.loaded = False
         self.alive, self.calls, self.analysed, self.refused, self.numbers = {}, [], set(), set(), itertools.count(1)
         self.cost, self.spilled, self.clock, self.multiplied = (lambda *way: 1.0), {}, 0.0, []
-        self.added = set()
+        self.spoiled = {}
 
     def handle(self):
         self.loaded = True
@@ -120,13 +120,16 @@ class Cusparse:
         arguments = arguments[0], tuple(arguments[tail:head]), *arguments[head:]
         way, csr, dense, result = self._way(name, *arguments)
         assert at(buffer, 16, np.int8).shape == (16,)
+        analysed = (arguments[3], way) in self.analysed
+        before = result.copy()
         with np.errstate(invalid="ignore"):
-            result[...] = csr @ dense + (0 * result if way in self.added else 0)
+            result[...] = csr @ dense
+            if (*way, analysed) in self.spoiled:
+                self.spoiled[(*way, analysed)](csr, dense, result, before)
         spilled = self.spilled.get(way, "none")
         if spilled != "none":
             with np.errstate(invalid="ignore"):
                 result[...] += 0 * (dense[0] if spilled == "first" else dense.sum(0))
-        analysed = (arguments[3], way) in self.analysed
         self.multiplied.append((*way, analysed))
         self.clock += self.cost(*way, analysed)
 

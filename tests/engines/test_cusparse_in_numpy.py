@@ -23,9 +23,10 @@ __all__ = ["cusparse"]
 EVERY_WAY = [(way, n) for n in (1, 3) for way in all_ways(n)]
 
 
-def matrix_of(cusparse, shape=(5, 7), index=np.int32, seed=1, choices=None, unused=(2, 6)):
+def matrix_of(cusparse, shape=(5, 7), index=np.int32, seed=1, choices=None, unused=(2, 6), negative=True):
     """Return a matrix on the device with columns without entries, and the same in SciPy in float64."""
     values = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+    values = values if negative else abs(values)
     values[np.random.default_rng(seed).random(shape) < 0.4] = 0.0
     values[:, list(unused)] = 0.0
     plain = scipy.sparse.csr_array(values)
@@ -71,20 +72,9 @@ def test_rows_that_no_entry_multiplies_have_no_effect(cusparse, way, n, unused, 
     kept = dense.copy()
     cusparse.spilled = dict.fromkeys([(f"s{way.routine[1:]}", way.algorithm, way.order)], guard)
     assert np.isnan(made.product(dense, way)).any()
-    found = made.product(dense, way, cusparse.modules.cusparse_matrix.Guard(guard))
+    found = made.product(dense, way, guard)
     np.testing.assert_allclose(found, plain @ np.nan_to_num(dense).astype(np.float64), rtol=1e-5, atol=1e-6)
     assert np.array_equal(dense, kept, equal_nan=True)
-
-
-@pytest.mark.parametrize(("way", "n"), EVERY_WAY, ids=str)
-def test_memory_of_the_result_has_no_effect(cusparse, way, n):
-    """A version of cuSPARSE multiplies it by 0, which leaves NaN."""
-    made, plain = matrix_of(cusparse)
-    dense = dense_of(7, n)
-    cusparse.added = {(f"s{way.routine[1:]}", way.algorithm, way.order)}
-    assert np.isnan(made.product(dense, way)).all()
-    found = made.product(dense, way, cusparse.modules.cusparse_matrix.Guard(clear=True))
-    np.testing.assert_allclose(found, plain @ dense.astype(np.float64), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("entries", "n"), [(True, 0), (False, 2), (False, 0)])
@@ -104,16 +94,13 @@ def test_the_fastest_way_is_chosen_and_kept(cusparse, monkeypatch, way, n):
     monkeypatch.setattr(module, "FEW_ENTRIES", 0)
     cusparse.cost = lambda *given: 1.0 if given == timed_way(way) else 3.0
     cusparse.spilled = {("spMM", 1, "row"): "first", ("spMM", 2, "column"): "all", ("spMV", 1, "row"): "all"}
-    cusparse.added = {("spMM", 3, "row"), ("spMM", 2, "column"), ("spMV", 2, "row")}
     choices = module.Choices()
     made, plain = matrix_of(cusparse, choices=choices, unused=(0, 3))
     made.ready(n)
     choice = choices.of(made, n)
     assert (choice.way, choice.entries, set(choice.ms), choice.refused) == (way, plain.nnz, set(all_ways(n)), {})
     assert choice.ms == {one: 1.0 if one == way else 3.0 for one in all_ways(n)}
-    ways = {one: timed_way(one)[:3] for one in all_ways(n)}
-    wanted = {one: (cusparse.spilled.get(way, "none"), way in cusparse.added) for one, way in ways.items()}
-    assert choice.guards == wanted
+    assert choice.guards == {one: cusparse.spilled.get(timed_way(one)[:3], "none") for one in all_ways(n)}
     assert str(choice).startswith(f"{way} (tried: {way} 1 ms, ")
     before = len(cusparse.calls)
     dense = dense_of(7, n)
@@ -198,8 +185,10 @@ def test_ways_that_cusparse_refuses_are_recorded_with_the_reason(cusparse, monke
     assert set(choice.refused) == refused
     assert set(choice.ms) == set(choice.guards) == set(all_ways(3)) - refused
     assert "; SpMM algorithm 1, by rows refused: ('spMM', 1, 'row') is not supported" in str(choice)
-    cusparse.refused |= {("spMM", number, order) for number in (1, 2, 3) for order in ("row", "column")}
-    with pytest.raises(RuntimeError, match="supports none of the ways"):
+    with pytest.raises(RuntimeError, match="supports none of the ways that the schedule allows"):
+        module.Choices(lambda way, _: timed_way(way)[:3] in cusparse.refused)._chosen(made, 3)
+    cusparse.refused = {("spMM", 2, "row")}
+    with pytest.raises(RuntimeError, match="SpMM algorithm 2, by rows, with which all ways are compared"):
         module.Choices()._chosen(made, 3)
 
 
@@ -369,3 +358,39 @@ def test_without_edges_nothing_is_timed_and_only_given_options_are_resolved(cusp
         assert not cusparse.multiplied
         engine.close()
         engine.close()
+
+
+def unwritten(csr, dense, result, before):
+    result[1] = before[1]
+
+
+def multiplied_by_0(csr, dense, result, before):
+    result += 0 * before
+
+
+def lost(csr, dense, result, before):
+    """Leave out the last entry of the second row."""
+    start, stop = csr.indptr[1:3]
+    assert start < stop
+    result[1] -= csr.data[stop - 1] * dense[csr.indices[stop - 1]]
+
+
+def doubled(csr, dense, result, before):
+    result[-1] *= 2
+
+
+@pytest.mark.parametrize("spoiled", [unwritten, multiplied_by_0, lost, doubled])
+@pytest.mark.parametrize("negative", [False, True])
+@pytest.mark.parametrize(("way", "n"), [way for way in EVERY_WAY if way[0] != Way("SpMM", 2)], ids=str)
+def test_a_way_whose_product_is_wrong_is_refused(cusparse, monkeypatch, way, n, negative, spoiled):
+    module = cusparse.modules.cusparse_matrix
+    monkeypatch.setattr(module, "FEW_ENTRIES", 0)
+    cusparse.spoiled[timed_way(way)] = spoiled
+    cusparse.cost = lambda *given: 0.1 if given == timed_way(way) else 1.0
+    choices = module.Choices()
+    made, plain = matrix_of(cusparse, choices=choices, negative=negative)
+    choice = choices.of(made, n)
+    assert set(choice.ms) == set(choice.guards) == set(all_ways(n)) - {way}
+    rows = "5 of 5 rows of a product are wrong, row 0 first" if spoiled is multiplied_by_0 else "1 of 5 rows"
+    assert choice.refused[way].startswith(rows)
+    np.testing.assert_allclose(made @ dense_of(7, n), plain @ dense_of(7, n), rtol=1e-5, atol=1e-6)
