@@ -20,6 +20,7 @@ from cupy.cuda import cusparse
 from cupy.cuda.device import get_cusparse_handle
 
 from engines.libraries.cusparse_ways import Order, Way, all_ways, medians, queued_calls
+from harness.api import Unsupported
 
 Array: TypeAlias = Any  # cupy.ndarray
 T = TypeVar("T", bound=Hashable)
@@ -234,7 +235,8 @@ class Choices:
     def of(self, matrix: CsrMatrix, n: int) -> Choice:
         """Return the choice for products of a matrix with ``n`` features; the first call times the ways.
 
-        Raises RuntimeError if cuSPARSE supports none of the allowed ways, or not algorithm 2 of SpMM.
+        Raises Unsupported if cuSPARSE supports none of the allowed ways, or not algorithm 2 of SpMM; OutOfMemoryError
+        if it supports none, and memory was missing for one of them.
         """
         columns = matrix.columns
         key = (int(columns.data.ptr), matrix.shape, n)
@@ -266,14 +268,19 @@ class Choices:
         dense[matrix.unused] = np.nan  # as the rank divided by no out-edges may be
         refused: dict[Way, str] = {}
         guards: dict[Way, Guard] = {}
+        memory = None
         for way in self._ways(matrix, n):
             try:
                 guards[way] = _guard_of(matrix, dense, way, expected, tolerance)
             except UNSUPPORTED as error:
                 refused[way] = str(error)
+                memory = error if isinstance(error, cupy.cuda.memory.OutOfMemoryError) else memory
         del expected, tolerance
+        if memory and not guards:
+            raise memory
         if not guards:
-            raise RuntimeError(f"cuSPARSE supports none of the ways that the schedule allows: {refused}")
+            reasons = "; ".join(f"{way}: {reason}" for way, reason in refused.items()) or "it has none of them"
+            raise Unsupported(f"cuSPARSE supports none of the ways that the schedule allows: {reasons}")
         ms = timed(tuple(guards), lambda way: matrix.product(dense, way, guards[way]))
         return Choice(min(ms, key=ms.__getitem__), matrix.entries, ms, guards, refused)
 
@@ -284,13 +291,13 @@ def _expected(matrix: CsrMatrix, dense: Array) -> tuple[Array, Array]:
     ``dense``: at least 0 everywhere. The rounding errors of a row of n entries add up as in a random walk: to about
     sqrt(n) roundings of the sum of absolute values. The tolerance is 16 times as much.
 
-    Raises RuntimeError if cuSPARSE does not support algorithm 2.
+    Raises Unsupported if cuSPARSE does not have algorithm 2.
     """
     values, columns, offsets = matrix.parts
     try:
         expected = matrix.product(dense, REFERENCE)
     except cusparse.CuSparseError as error:
-        raise RuntimeError(f"{REFERENCE}, with which all ways are compared, is not supported: {error}") from error
+        raise Unsupported(f"{REFERENCE}, with which all ways are compared, is not supported: {error}") from error
     magnitude = expected
     if bool((values < 0).any()):
         magnitude = CsrMatrix(abs(values), columns, offsets, matrix.shape).product(dense, REFERENCE)

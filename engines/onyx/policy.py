@@ -119,6 +119,12 @@ class Policy:
     owned_floats: int = 1 << 25
     local_features: int = 4
     adaptive_edges: int = 3 << 21
+    # Where supersteps push or pull: the features from which sums of matrices have launches instead of one persistent
+    # kernel, of which half as many threads are resident. Multimodal learning, R-MAT 18 and 20, launches over one
+    # kernel: k = 4 0.86 and 0.74, k = 8 0.84 and 0.68, k = 16 0.84 and 0.63, k = 32 0.86 and 0.77 (H100, 27 November
+    # 2026). Label propagation, which sums rows, k = 4 and 8: 1.06 to 1.20, k = 16 and 32: 0.65 to 0.81; manifold
+    # ranking was not measured on these graphs. One feature was not measured either.
+    launched_features: int = 4
     # Threads of a persistent kernel that must fit on a multiprocessor: with one feature; with several; with long rows,
     # updates of edges or sums of matrices. The most for which kernels of the built-in algorithms do not spill.
     threads_at_once: tuple[int, int, int] = (1024, 768, 512)

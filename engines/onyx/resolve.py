@@ -187,8 +187,9 @@ def measured_choice(
     edges of a vertex. Owners pull, and warps and blocks own vertices of many edges; tiles of edges are better if rows
     are long, degrees differ and there is much work, and if edges are updated and degrees differ. On larger graphs whose
     degrees differ, supersteps push what changed or pull over all edges (*adaptive*), unless values of the whole graph
-    change, which every vertex reads. They push the edges of hubs in parts. On graphs of small degrees BFS and SSSP, in
-    which few vertices move at once, push.
+    change, which every vertex reads. They push the edges of hubs in parts; sums of matrices, which need many registers
+    in a single kernel of all steps, have launches of their own. On graphs of small degrees BFS and SSSP, in which few
+    vertices move at once, push.
 
     The measurements are in :class:`engines.onyx.policy.Policy`. What was not among them is left as it is: more edges or
     features, sums of k x k matrices, and runs whose edges are not resident. So are sums of several features that settle
@@ -203,7 +204,8 @@ def measured_choice(
     floats, large = graph.num_edges * features, graph.num_edges >= policy.large_graph
     skewed = graph.max_in_degree >= policy.skewed_degree
     if skewed and graph.num_edges >= policy.adaptive_edges and adapts(program):
-        return replace(schedule, direction="adaptive", change_driven=True, balance="parts", persistent=True)
+        one_launch = not sums_matrices(program) or features < policy.launched_features
+        return replace(schedule, direction="adaptive", change_driven=True, balance="parts", persistent=one_launch)
     if large and not skewed and along_paths(program):
         return replace(schedule, direction="push", change_driven=True, balance="warp", persistent=True)
     if large and not skewed and features >= policy.local_features and program.control.tolerance is not None:

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 
 from engines.libraries.cusparse_ways import Way, all_ways
-from harness.contract import Device, Phases
+from harness.contract import Device, Phases, Unsupported
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.engines.numpy_cusparse import cusparse, on_device
@@ -171,7 +171,7 @@ def test_few_entries_are_multiplied_by_the_plain_ways_unless_others_are_wanted(c
     if n > 1:
         assert set(columns._chosen(made, n).ms) == {Way("SpMM", 2, "column")}
     else:
-        with pytest.raises(RuntimeError, match="none of the ways that the schedule allows"):
+        with pytest.raises(Unsupported, match="none of the ways that the schedule allows: it has none of them"):
             columns._chosen(made, n)
 
 
@@ -185,10 +185,12 @@ def test_ways_that_cusparse_refuses_are_recorded_with_the_reason(cusparse, monke
     assert set(choice.refused) == refused
     assert set(choice.ms) == set(choice.guards) == set(all_ways(3)) - refused
     assert "; SpMM algorithm 1, by rows refused: ('spMM', 1, 'row') is not supported" in str(choice)
-    with pytest.raises(RuntimeError, match="supports none of the ways that the schedule allows"):
+    with pytest.raises(
+        Unsupported, match="supports none of the ways that the schedule allows: SpMM algorithm 1, by rows: "
+    ):
         module.Choices(lambda way, _: timed_way(way)[:3] in cusparse.refused)._chosen(made, 3)
     cusparse.refused = {("spMM", 2, "row")}
-    with pytest.raises(RuntimeError, match="SpMM algorithm 2, by rows, with which all ways are compared"):
+    with pytest.raises(Unsupported, match="SpMM algorithm 2, by rows, with which all ways are compared"):
         module.Choices()._chosen(made, 3)
 
 

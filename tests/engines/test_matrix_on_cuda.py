@@ -11,7 +11,7 @@ from __future__ import annotations
 import collections
 import importlib.util
 import itertools
-from contextlib import closing
+from contextlib import closing, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ import pytest
 
 from harness.conformance.matrix import FEATURES, schedules
 from harness.conformance.page import page
-from harness.contract import Device, No, Phases, Yes
+from harness.contract import Device, No, Phases, Unsupported, Yes
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.buffers import Holds
@@ -68,6 +68,8 @@ NO_PRODUCT = ("belief_propagation", "belief_propagation_max", "belief_propagatio
 NO_CONSTANTS = ("manifold_ranking", "multimodal")
 # With rebuild=0 Gunrock's sums keep the rounding errors of all changes; these programs state no bound for them.
 NEVER_REBUILT = ("feature_diffusion", "hits")
+# With these a version of cuSPARSE left rows of products out if a row had thousands of entries; it is refused then.
+LEFT_OUT = {"algorithm": 3, "preprocess": "yes"}
 WIDE = ("manifold_ranking", 2)  # an edge has values of every feature: MB of a window that holds the edges of a hub
 
 
@@ -192,9 +194,19 @@ def poison(engine):
             array.fill(np.nan)
 
 
+@contextmanager
+def refusal(reason):
+    """Allow that the engine refuses, for a reason that contains ``reason``."""
+    try:
+        yield
+    except Unsupported as refused:
+        if reason not in str(refused):
+            raise
+
+
 def check(row, device, seed=SEED, more=0.0):
     """Check on every graph of the row: after each of two resets the answer is that of its inputs, within the
-    program's bound and ``more``."""
+    program's bound and ``more``; ways in which cuSPARSE leaves rows out may be refused."""
     print(f"HARNESS_SEED={seed} repeats the draws")  # shown if the test fails
     traced, rng = program(row.name), np.random.default_rng(seed)
     for graph_name in row.graphs:
@@ -206,7 +218,8 @@ def check(row, device, seed=SEED, more=0.0):
         assert isinstance(answer, Yes), f"{graph_name}: {answer}"
         if row.engine in LIBRARIES and device.kind == "cuda":
             poison_free_memory(row.engine)
-        with closing(engine):
+        left_out = graph_name == "hub" and row.engine == "cusparse" and LEFT_OUT.items() <= row.options.items()
+        with closing(engine), refusal("rows of a product are wrong") if left_out else nullcontext():
             engine.prepare(traced, graph, row.features, device, Phases())
             for number, inputs in enumerate(draws):
                 poison(engine)

@@ -38,8 +38,11 @@ VALUES = {
     item.name: item.values for item in options_in(OnyxSchedule) if item.values and item.name in OnyxSchedule.GPU_ONLY
 }
 
-# of the engines that try schedules or run panels, and of no schedule within
-ELSEWHERE = ("tune", "tune_s", "tried", "panel", "cache_mb", "share_by")
+# of the engines that try schedules, run panels, or choose the order or the solver of a run, and of no schedule within
+ELSEWHERE = (
+    "tune", "tune_s", "tried", "panel", "cache_mb", "order", "delta", "order_reason", "order_estimates", "hooking",
+    "solver", "solved",
+)  # fmt: skip
 schedules = st.builds(
     OnyxSchedule,
     feature_aware=st.booleans(),
@@ -70,6 +73,8 @@ def test_resolving_is_idempotent_and_pure_and_fills_in_every_option(schedule, al
     chosen = {name: value for name, value in asdict(found).items() if before[name] is None and name not in ELSEWHERE}
     assert asdict(found) == before | chosen
     assert found.change_driven is not None
+    turns = found.direction == "adaptive" and schedule.dense_share is None
+    assert chosen.pop("share_by") == ("fitted" if turns else None)
     assert chosen.pop("edges", "resident") == "resident"
     assert chosen.pop("advice") == ("read_mostly" if schedule.edges == "managed" else None)
     wide = device == "cuda" and features >= Policy().wide_features
@@ -332,7 +337,8 @@ PUSH_LARGE, ADAPTIVE = ("push", True, "warp", True), ("adaptive", True, "parts",
         ("components", 1, 3 << 21, 63, PULL),
         ("pagerank", 1, 3 << 21, 64, PULL),  # reduces over the graph
         ("belief_propagation", 2, 3 << 21, 64, TILES),  # edges are updated
-        ("multimodal", 4, 3 << 21, 64, ADAPTIVE),  # sums of matrices
+        ("multimodal", 3, 3 << 21, 64, ADAPTIVE),
+        ("multimodal", 4, 3 << 21, 64, (*ADAPTIVE[:3], False)),  # sums of matrices
         ("sssp", 4, 1 << 20, 64, PULL),
         ("bfs", 3, (1 << 22) - 1, 63, PULL),
         ("bfs", 1, 1 << 22, 63, PUSH_LARGE),
