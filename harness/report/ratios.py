@@ -56,7 +56,7 @@ class Measured:
     """The ratios of a claim in the records, and why cells have none.
 
     ``failed``: cells in which a run failed, so that the claim may not hold there. ``left_out``: cells that have not
-    been run, or whose engine refuses the problem.
+    been run, whose engine refuses the problem, or whose inputs are invalid for every engine.
     """
 
     claim: Claim
@@ -184,11 +184,15 @@ def _concerns(claim: Claim, row: Row) -> bool:
 
 
 def _obstacles(claim: Claim, row: Row) -> Iterator[tuple[bool, str]]:
-    """Yield why a row has no ratio, and whether a run failed. Of several columns, one must have run."""
+    """Yield why a row has no ratio, and whether a run failed. Of several columns, one must have run.
+
+    If the graph does not suit the algorithm, so that the inputs are invalid for every engine, no run failed.
+    """
     usable = [name for name in claim.over if _outcome(row, name) == Outcome.OK]
+    impossible = {_outcome(row, name) for name in (claim.of, *claim.over)} <= {None, Outcome.INVALID_INPUT}
     for name in (claim.of, *claim.over):
         outcome = _outcome(row, name)
-        refused = outcome in (None, Outcome.UNSUPPORTED)
+        refused = impossible or outcome in (None, Outcome.UNSUPPORTED)
         if outcome == Outcome.OK or (refused and name != claim.of and usable):
             continue
         yield not refused, f"{name}: {outcome or 'not run'}"

@@ -112,6 +112,20 @@ def test_a_failed_run_leaves_the_claim_open_and_a_refused_one_is_left_out(mean):
     )
 
 
+@pytest.mark.parametrize("mean", [True, False])
+def test_inputs_that_are_invalid_for_every_engine_are_left_out(mean):
+    ok = [cell("fast", 1.0), cell("slow", 4.0)]
+    claim, others = {**FASTER, "mean": mean}, {"graph": "line"}
+    fast, slow = (cell(name, None, outcome="invalid_input", **others) for name in ("fast", "slow"))
+    assert verdicts([*ok, fast, slow], claim) == [("yes", "1 of 1")]
+    assert notes_of(layout(claim), [*ok, fast, slow])[2:] == ["left out: flood, line: slow: invalid_input"]
+    assert verdicts([*ok, fast], claim) == [("yes", "1 of 1")], "the other one was not run"
+    assert verdicts([*ok, cell("fast", 1.0, **others), slow], claim) == [("cannot tell", "1 of 2")]
+    assert verdicts([*ok, fast, cell("slow", 4.0, **others)], claim) == [("cannot tell", "1 of 2")]
+    unsupported = cell("slow", None, outcome="unsupported", **others)
+    assert verdicts([*ok, fast, unsupported], claim) == [("cannot tell", "1 of 2")]
+
+
 def test_few_samples_and_other_work_allow_no_verdict():
     few = cell("slow", 4.0)
     few["solve"] = {**few["solve"], "confidence": 0.5}
