@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from engines.onyx.order_choice import OrderChoice, chosen_order
 from engines.onyx.policy import DEFAULT
 from engines.onyx.schedule import ADAPTIVE, NEAR_FAR, SUPERSTEPS
-from harness.api import Device, Engine, EngineFailure, No, PerDevice, Yes
+from harness.api import Device, DeviceFacts, Engine, No, PerDevice, Yes
+from harness.api.figures import own_cache_bytes
 
 if TYPE_CHECKING:
     from engines.onyx.schedule import OnyxSchedule
     from harness.api import Graph, Inputs, Phases, Program
 
-NOT_ON_CPU = "order=adaptive is built for a GPU; give supersteps or near_far, or leave it unset"
 _HOOKING = {
     "cpu": "engines.onyx.cpu_hooking:HookingCpuEngine",
     "cuda": "engines.onyx.cuda_hooking:HookingCudaEngine",
@@ -62,13 +62,9 @@ class OnyxEngine(PerDevice):
         return "engines.onyx.tuning:TunedEngine" if self.tunes else super().class_for(kind)
 
     def order_of(self, program: Program, graph: Graph, features: int, device: Device) -> OrderChoice | None:
-        """Return the order that the schedule leaves to the engine for a problem; None if it does not.
-
-        Raises EngineFailure for ``order=adaptive`` on a CPU.
-        """
-        if self.schedule.order == ADAPTIVE and device.kind != "cuda":
-            raise EngineFailure(NOT_ON_CPU)
-        return chosen_order(self.schedule, program, graph.facts, features, device.kind, self.policy)
+        """Return the order that the schedule leaves to the engine for a problem; None if it does not."""
+        facts = DeviceFacts(device.kind, device.threads, cache_bytes=own_cache_bytes())
+        return chosen_order(self.schedule, program, graph.facts, features, facts, self.policy)
 
     def engine_for(self, program: Program, graph: Graph, features: int, device: Device) -> Engine:
         """Return the engine for the order of a problem."""
@@ -81,8 +77,6 @@ class OnyxEngine(PerDevice):
 
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return whether the plan of the problem runs, and whether it is stepwise."""
-        if self.schedule.order == ADAPTIVE and device.kind != "cuda":
-            return No(NOT_ON_CPU)
         answer = super().supports(program, graph, features, device)
         if isinstance(answer, No) or self.order_of(program, graph, features, device) is None:
             return answer

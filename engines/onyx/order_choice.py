@@ -1,7 +1,7 @@
-"""The order of a run on a GPU by estimated times: supersteps over all active vertices, or another. A pure function.
+"""The order of a run by estimated times: supersteps over all active vertices, or another. A pure function.
 
 Paths may be found by near-far, and components by hooking. With S supersteps, E edges, V vertices and k features a run
-is estimated to take
+on a GPU is estimated to take
 
     supersteps = launch + S * step + visits * (edge + (k - 1) * feature)
     near_far   = launch + S * step + E * k * edge
@@ -13,13 +13,23 @@ changes. Edges of near-far take longer, since none is skipped and features do no
 left out. Supersteps send more of them, so that this favours supersteps. Supersteps are also preferred if the other
 order is estimated to save less than a fifth, because they can be counted.
 
+On a CPU with T threads it is estimated to take
+
+    supersteps = S * step + visits * (edge + (k - 1) * feature) / T
+    near_far   = start + k * (V * vertex + E * edge) / min(T, k)
+    hooking    = start + (V * vertex + E * edge) / T
+
+since a thread finds the values of one feature after the other. Near-far on a CPU has no time of a step, because one
+thread needs no barrier, and starts no threads for one feature.
+
 S cannot be known before the run. It is estimated from the degrees. In a random graph with these degrees, 1 + ln(V / z1)
 / ln(z2 / z1) is the typical distance, where vertices have z1 neighbours and z2 second neighbours on average (Newman,
 Strogatz and Watts 2001, *Random graphs with arbitrary degree distributions and their applications*). In a
 graph whose edges join vertices at random, the variance of the degrees is at least their mean, as in Poisson's
 distribution. If it is less in both directions, by more than four standard errors of V samples, edges are taken to join
 places that are near to each other, as in roads and meshes. S is then the root of V, as in a plane; the third root if
-the mean degree is more than 6, which no planar graph has. No fitted threshold divides these graphs.
+the mean degree is more than 6, which no planar graph has. No fitted threshold divides these graphs. On a CPU the
+features of such a graph, whose searches begin at different places, do not share the edges that they visit.
 """
 
 from __future__ import annotations
@@ -30,13 +40,13 @@ from typing import TYPE_CHECKING
 
 from engines.onyx.hooking import Flood, hooking_refusal
 from engines.onyx.policy import DEFAULT, Policy
-from engines.onyx.resolve import along_paths, measured_choice
+from engines.onyx.resolve import along_paths, follows, measured_choice
 from engines.onyx.schedule import ADAPTIVE, NEAR_FAR, SUPERSTEPS
-from harness.api.directions import PriorityOrder, priority_order
+from harness.api.directions import PriorityOrder, near_far_refusal, priority_order
 
 if TYPE_CHECKING:
     from engines.onyx.schedule import OnyxSchedule
-    from harness.api import GraphFacts, Program
+    from harness.api import DeviceFacts, GraphFacts, Program
     from harness.api.cuda import Degrees
 
 HOOKING = "hooking"  # in estimates; the option of a schedule is hooking=true
@@ -70,32 +80,55 @@ class OrderChoice:
         return f"order: {self.order}, chosen by the engine: {self.reason}"
 
 
+@dataclass(frozen=True)
+class Expected:
+    """The expected number of supersteps of a search, at least 1, and what it is based on.
+
+    ``near``: edges are taken to join places that are near to each other.
+    """
+
+    steps: float
+    reason: str
+    near: bool
+
+
 def chosen_order(
-    schedule: OnyxSchedule, program: Program, graph: GraphFacts, features: int, kind: str, policy: Policy = DEFAULT
+    schedule: OnyxSchedule,
+    program: Program,
+    graph: GraphFacts,
+    features: int,
+    device: DeviceFacts,
+    policy: Policy = DEFAULT,
 ) -> OrderChoice | None:
     """Return the order that a schedule leaves to the engine; None if it does not.
 
-    It does so with ``order=adaptive``, and on a GPU for programs of paths and components if all other options
-    have their defaults. A schedule does not say which options were given, so that one with its default value counts as
-    not given. ``kind``: of the device.
+    It does so with ``order=adaptive``, and for programs of paths and components if all other options have their
+    defaults. A schedule does not say which options were given, so that one with its default value counts as not given.
     """
-    left = schedule.order is None and kind == "cuda" and not schedule.others_than("order")
+    left = schedule.order is None and not schedule.others_than("order")
     if schedule.order != ADAPTIVE and not left:
         return None
     other = other_order(program)
     if left and not other:
         return None
-    reason = unfit(program, other, graph, features, policy)
+    reason = unfit(program, other, graph, features, device, policy)
     if reason:
         return OrderChoice(SUPERSTEPS, reason)
-    steps, why = expected_supersteps(graph)
-    found = {
-        SUPERSTEPS: by_supersteps(schedule, program, steps, graph, features, policy),
-        other: without_supersteps(other, steps, graph, features, policy),
-    }
+    expected = expected_supersteps(graph)
+    if device.kind == "cuda":
+        found = {
+            SUPERSTEPS: by_supersteps(schedule, program, expected.steps, graph, features, policy),
+            other: without_supersteps(other, expected.steps, graph, features, policy),
+        }
+    else:
+        found = {
+            SUPERSTEPS: supersteps_on_cpu(schedule, program, expected, graph, features, device, policy),
+            other: without_supersteps_on_cpu(other, graph, features, device, policy),
+        }
     order = other if found[other] < policy.order_gain * found[SUPERSTEPS] else SUPERSTEPS
     times = ", ".join(f"{name} {1e3 * seconds:.3g} ms" for name, seconds in found.items())
-    return OrderChoice(order, f"{why}; about {steps:,.0f} supersteps; estimated: {times}", tuple(found.items()))
+    why = f"{expected.reason}; about {expected.steps:,.0f} supersteps; estimated: {times}"
+    return OrderChoice(order, why, tuple(found.items()))
 
 
 def other_order(program: Program) -> str:
@@ -105,17 +138,21 @@ def other_order(program: Program) -> str:
     return NEAR_FAR if isinstance(priority_order(program), PriorityOrder) else ""
 
 
-def unfit(program: Program, other: str, graph: GraphFacts, features: int, policy: Policy) -> str:
+def unfit(
+    program: Program, other: str, graph: GraphFacts, features: int, device: DeviceFacts, policy: Policy
+) -> str:  # fmt: skip
     """Return why the order of a run is not chosen by estimates but is supersteps; empty if it is.
 
     ``other``: the other order of the program.
     """
-    from harness.api.cuda import not_near_far
-
     if other == HOOKING:
         refused = hooking_refusal(program, graph)
-    else:
+    elif device.kind == "cuda":
+        from harness.api.cuda import not_near_far
+
         refused = not_near_far(program, graph.num_vertices, features)
+    else:
+        refused = near_far_refusal(program, graph.num_vertices, features)
     if refused:
         return refused
     if other == NEAR_FAR and not along_paths(program):
@@ -125,24 +162,25 @@ def unfit(program: Program, other: str, graph: GraphFacts, features: int, policy
     )
 
 
-def expected_supersteps(graph: GraphFacts) -> tuple[float, str]:
-    """Return the expected number of supersteps of a search, at least 1, and what it is based on."""
+def expected_supersteps(graph: GraphFacts) -> Expected:
+    """Return the expected number of supersteps of a search."""
     spread = max(dispersion(graph.in_degrees), dispersion(graph.out_degrees))
     mean, vertices = max(1e-9, graph.average_degree), max(1, graph.num_vertices)
     if spread < 1 - STANDARD_ERRORS * math.sqrt((2 + 1 / mean) / vertices):
         planar = mean <= PLANAR_DEGREE
         kind = "a plane" if planar else "space"
         why = f"degrees differ less than at random (variance / mean {spread:.2g}), as in {kind}"
-        return vertices ** (1 / 2 if planar else 1 / 3), why
+        return Expected(vertices ** (1 / 2 if planar else 1 / 3), why, near=True)
     growth = second_neighbours(graph.out_degrees) / mean
     steps = 1 + math.log(max(1.0, vertices / mean)) / math.log(growth) if growth > 1 else float(vertices)
-    return min(steps, vertices), f"degrees differ as at random or more (variance / mean {spread:.2g})"
+    why = f"degrees differ as at random or more (variance / mean {spread:.2g})"
+    return Expected(min(steps, vertices), why, near=False)
 
 
 def by_supersteps(
     schedule: OnyxSchedule, program: Program, steps: float, graph: GraphFacts, features: int, policy: Policy
 ) -> float:
-    """Return the estimated seconds of a run by supersteps."""
+    """Return the estimated seconds of a run by supersteps on a GPU."""
     plan = measured_choice(replace(schedule, order=SUPERSTEPS), program, features, graph, policy)
     if plan.change_driven is False:
         (launch, step, edge, feature), visits = policy.visiting_s, steps * graph.num_edges
@@ -156,12 +194,47 @@ def by_supersteps(
 
 
 def without_supersteps(order: str, steps: float, graph: GraphFacts, features: int, policy: Policy) -> float:
-    """Return the estimated seconds of a run by near-far or by hooking."""
+    """Return the estimated seconds of a run by near-far or by hooking on a GPU."""
     if order == HOOKING:
         launches, value = policy.hooking_s
         return launches + graph.num_vertices * features * value
     launch, step, edge = policy.near_far_s
     return launch + steps * step + graph.num_edges * features * edge
+
+
+def supersteps_on_cpu(
+    schedule: OnyxSchedule,
+    program: Program,
+    expected: Expected,
+    graph: GraphFacts,
+    features: int,
+    device: DeviceFacts,
+    policy: Policy,
+) -> float:
+    """Return the estimated seconds of a run by supersteps on a CPU."""
+    step, edge, feature, near_edge = policy.cpu_supersteps_s
+    visited = graph.num_edges * (edge + (features - 1) * feature)
+    if not follows(schedule, features, graph, device, policy):
+        visited *= expected.steps
+    elif other_order(program) == HOOKING:
+        visited *= policy.flood_visits
+    elif expected.near:
+        visited = graph.num_edges * features * near_edge
+    return expected.steps * step + visited / device.threads
+
+
+def without_supersteps_on_cpu(
+    order: str, graph: GraphFacts, features: int, device: DeviceFacts, policy: Policy
+) -> float:  # fmt: skip
+    """Return the estimated seconds of a run by near-far or by hooking on a CPU."""
+    if order == HOOKING:
+        start, vertex, edge = policy.cpu_hooking_s
+        return start + (graph.num_vertices * vertex + graph.num_edges * edge) / device.threads
+    start, vertex, edge = policy.cpu_near_far_s
+    if graph.num_vertices * policy.near_far_bytes <= device.cache_bytes:
+        vertex, edge = policy.cpu_near_far_cached_s
+    of_feature, threads = graph.num_vertices * vertex + graph.num_edges * edge, min(device.threads, features)
+    return (start if threads > 1 else 0.0) + of_feature * features / threads
 
 
 def moments(degrees: Degrees) -> tuple[float, float]:

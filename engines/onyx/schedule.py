@@ -109,8 +109,8 @@ class OnyxSchedule(EdgeOptions):
     in order of priority instead (:mod:`harness.lowering.near_far`). ``delta``: the width of the near list, in values;
     the default is a multiple of the mean length of an edge. Other options are refused with it, and so are programs of
     which it is not derived that no message is better than its source's value (:mod:`harness.language.priority_order`).
-    *adaptive*, on a GPU: the one of the two that is estimated to take less time for the program, the number of features
-    and the degrees of the graph (:mod:`engines.onyx.order_choice`). The default (None) is *adaptive* on a GPU if all
+    *adaptive*: the one of the two that is estimated to take less time for the program, the number of features, the
+    degrees of the graph and the device (:mod:`engines.onyx.order_choice`). The default (None) is *adaptive* if all
     other options have their defaults, given or not, else *supersteps*. A cell that needs supersteps, inputs that
     near-far refuses, and problems for which only the memory of supersteps fits, are run by supersteps unless *near_far*
     or *adaptive* is given; the record has this as its resolution. The record has the order, the reason and the
@@ -170,7 +170,7 @@ class OnyxSchedule(EdgeOptions):
 
     order: str | None = option(
         None,
-        "supersteps, or near_far: paths in order of priority; adaptive, on a GPU: by estimates (null: the default)",
+        "supersteps, or near_far: paths in order of priority; adaptive: by estimates (null: the default)",
         values=(SUPERSTEPS, NEAR_FAR, ADAPTIVE), instead=(SUPERSTEPS,),
     )  # fmt: skip
     delta: float | None = option(

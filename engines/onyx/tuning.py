@@ -57,7 +57,7 @@ def plans(schedule: OnyxSchedule, kind: str) -> dict[str, OnyxSchedule]:
             "persistent": (False, True) if schedule.persistent is None else (schedule.persistent,),
         }
     varied = [name for name, values in open_.items() if len(values) > 1]
-    plain = replace(schedule, tune=None, tune_s=None, order=SUPERSTEPS if kind == "cuda" else schedule.order)
+    plain = replace(schedule, tune=None, tune_s=None, order=SUPERSTEPS)
     found = {"default": plain} if varied else {}
     for values in itertools.product(*open_.values()):
         options: dict[str, Any] = dict(zip(open_, values, strict=True))

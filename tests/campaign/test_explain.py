@@ -100,7 +100,9 @@ def test_a_refused_default_is_replaced_by_a_supported_option(command_here):
 
 
 def test_every_phase_is_explained(command_here):
-    finished = command_here("explain", "engine=onyx", "algorithm=fake_phases", "graph=fake_ring", "features=2")
+    finished = command_here(
+        "explain", "engine=onyx_supersteps", "algorithm=fake_phases", "graph=fake_ring", "features=2"
+    )
     assert finished.returncode == 0, finished.stderr
     programs, _, engines = finished.stdout.partition("schedule OnyxSchedule(")
     assert programs.count("program fake_phases") == 2

@@ -1,7 +1,4 @@
-"""Cells whose plan solves the whole problem: they run, or by supersteps where a cell needs them, which is recorded.
-
-The default order of Onyx is chosen on a GPU. Here it is chosen on the CPU in the same way.
-"""
+"""Cells whose plan solves the whole problem: they run, or by supersteps where a cell needs them, which is recorded."""
 
 from __future__ import annotations
 
@@ -10,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import engines.onyx.engine
 import onyx_harness
 from engines.onyx.cpu_engine import OnyxCpuEngine
 from engines.onyx.cpu_hooking import HookingCpuEngine
 from engines.onyx.engine import OnyxEngine
-from engines.onyx.order_choice import chosen_order
+from engines.onyx.policy import DEFAULT
 from engines.onyx.schedule import OnyxSchedule
 from harness.algorithms.bfs import BFS
 from harness.api import Algorithm, Inputs
@@ -32,14 +28,10 @@ ROADS = {"name": "grid", "rows": 24, "columns": 24, "removed": 0.2}
 
 
 @pytest.fixture(autouse=True)
-def chosen_on_cpu(monkeypatch):
-    """Choose the order of runs on a CPU as on a GPU whose supersteps take 1 ms."""
-
-    def chosen(schedule, program, graph, features, _, policy):
-        slow = replace(policy, visiting_s=(0, 1e-3, 0, 0))
-        return chosen_order(schedule, program, graph, features, "cuda", slow)
-
-    monkeypatch.setattr(engines.onyx.engine, "chosen_order", chosen)
+def slow_supersteps(monkeypatch):
+    """Let the default leave supersteps wherever it may, with estimates of 1 ms for each."""
+    slow = replace(DEFAULT, cpu_supersteps_s=(1e-3, 0, 0, 0), visiting_s=(0, 1e-3, 0, 0))
+    monkeypatch.setattr(OnyxEngine, "policy", slow)
 
 
 @pytest.fixture

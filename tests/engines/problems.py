@@ -81,14 +81,20 @@ CHANGE_DRIVEN = {
 }
 
 
+LEAVE_SUPERSTEPS = {"order", "hooking", "solver", "tune", "delta"}
+
+
 def new_engine(name, options=None):
-    """Return an engine under a schedule; skip the test if a required module is not installed."""
+    """Return an engine under a schedule, Onyx by supersteps; skip the test if a required module is not installed."""
+    options = dict(options or {})
+    if name == "onyx" and not LEAVE_SUPERSTEPS & options.keys():
+        options["order"] = "supersteps"
     for required in SPECS[name].requires:
         pytest.importorskip(required, reason=f"engine {name!r} needs the module {required!r}")
     module, _, attribute = SPECS[name].factory.partition(":")
     assert SPECS[name].factory == CLASSES[name]
     cls = getattr(__import__(module, fromlist=[attribute]), attribute)
-    return cls(schedule_from_options(SPECS[name], options or {}))
+    return cls(schedule_from_options(SPECS[name], options))
 
 
 def prepared(name, options, program, graph, features, threads=2):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engines.onyx.engine import NOT_ON_CPU, OnyxEngine
+from engines.onyx.engine import OnyxEngine
 from engines.onyx.order_choice import OrderChoice, chosen_order, dispersion, expected_supersteps, second_neighbours
 from engines.onyx.policy import DEFAULT
 from engines.onyx.schedule import OnyxSchedule
@@ -15,14 +15,17 @@ from harness.algorithms.bfs import BFS
 from harness.algorithms.components import Components
 from harness.algorithms.pagerank import PageRank
 from harness.algorithms.sssp import SSSP
-from harness.contract import Device, EngineFailure, No, ScheduleError, Yes
-from harness.facts import Degrees, GraphFacts
+from harness.api.figures import own_cache_bytes
+from harness.contract import Device, No, ScheduleError, Yes
+from harness.facts import Degrees, DeviceFacts, GraphFacts
 from harness.graph.generators import delaunay, grid, rmat
 from harness.language import Inputs, trace
 from harness.lowering.cuda.engine import CudaEngine
 from tests.engines.near_far import PROGRAMS, paths
 
 CUDA = Device("cuda")
+GPU = DeviceFacts("cuda")
+CPU = DeviceFacts("cpu", 2, cache_bytes=1 << 20)
 SLOW = replace(DEFAULT, visiting_s=(0, 1e-3, 0, 0))  # supersteps that visit all edges take 1 ms
 # Degrees of a mesh, and of a graph whose vertices differ in their degrees, each of about 12 M edges.
 MESH = Degrees(((4, 300_000), (5, 500_000), (6, 600_000), (7, 400_000), (8, 200_000)))
@@ -36,16 +39,17 @@ def facts(degrees):
     return GraphFacts(vertices, edges, degrees.largest, degrees, degrees, paired=True)
 
 
-def chosen(graph, *, algorithm=SSSP, features=1, kind="cuda", policy=DEFAULT, **options):
+def chosen(graph, *, algorithm=SSSP, features=1, device=GPU, policy=DEFAULT, **options):
     """Return the choice for an algorithm on a graph."""
-    return chosen_order(OnyxSchedule(**options), trace(algorithm()), graph, features, kind, policy)
+    return chosen_order(OnyxSchedule(**options), trace(algorithm()), graph, features, device, policy)
 
 
 # the decision ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("algorithm", [BFS, SSSP])
 @pytest.mark.parametrize(("degrees", "order"), [(MESH, "near_far"), (HUBS, "supersteps")])
-def test_meshes_are_run_in_order_of_priority_and_graphs_with_hubs_by_supersteps(algorithm, degrees, order):
-    found = chosen(facts(degrees), algorithm=algorithm)
+@pytest.mark.parametrize("device", [GPU, CPU], ids=["gpu", "cpu"])
+def test_meshes_are_run_in_order_of_priority_and_graphs_with_hubs_by_supersteps(algorithm, degrees, order, device):
+    found = chosen(facts(degrees), algorithm=algorithm, device=device)
     estimates = dict(found.estimates)
     assert found.order == order
     assert (order == "near_far") == (estimates["near_far"] < DEFAULT.order_gain * estimates["supersteps"])
@@ -55,14 +59,15 @@ def test_meshes_are_run_in_order_of_priority_and_graphs_with_hubs_by_supersteps(
     assert all(f"{1e3 * seconds:.3g} ms" in found.reason for seconds in estimates.values())
 
 
-def test_components_of_meshes_are_found_by_hooking():
-    found = chosen(facts(MESH), algorithm=Components)
+@pytest.mark.parametrize("device", [GPU, CPU], ids=["gpu", "cpu"])
+def test_components_of_meshes_are_found_by_hooking(device):
+    found = chosen(facts(MESH), algorithm=Components, device=device)
     estimates = dict(found.estimates)
     assert found.order == "hooking" == min(estimates, key=estimates.__getitem__)
     assert list(estimates) == ["supersteps", "hooking"]
     assert found.under(OnyxSchedule()) == OnyxSchedule(hooking=True)
     assert "order" not in found.options(), "it is no value of the option"
-    one_way = chosen(replace(facts(MESH), paired=False), algorithm=Components)
+    one_way = chosen(replace(facts(MESH), paired=False), algorithm=Components, device=device)
     assert (one_way.order, one_way.estimates) == ("supersteps", ())
     assert one_way.reason == "hooking finds components of graphs in which every edge has a reverse edge"
 
@@ -81,7 +86,11 @@ def test_a_plan_is_a_value():
     engine, program = OnyxEngine(OnyxSchedule()), trace(BFS())
     small = grid(20, 20)
     assert engine.supports(program, small, 1, CUDA) == engine.supports(program, small, 1, CUDA)
-    assert engine.order_of(program, small, 1, CUDA) == OnyxEngine(OnyxSchedule()).order_of(program, small, 1, CUDA)
+    for device in (CUDA, Device(threads=2)):
+        found = engine.order_of(program, small, 1, device)
+        assert found == OnyxEngine(OnyxSchedule()).order_of(program, small, 1, device)
+        facts_of_it = DeviceFacts(device.kind, device.threads, cache_bytes=own_cache_bytes())
+        assert found == chosen_order(OnyxSchedule(), program, small.facts, 1, facts_of_it)
 
 
 @pytest.mark.parametrize(
@@ -92,8 +101,9 @@ def test_a_plan_is_a_value():
         ({"algorithm": lambda: SSSP(supersteps=99)}, "sssp may end before it, after 99 supersteps"),
     ],
 )
-def test_supersteps_have_a_reason(given, reason):
-    found = chosen(facts(MESH), **given)
+@pytest.mark.parametrize("device", [GPU, CPU], ids=["gpu", "cpu"])
+def test_supersteps_have_a_reason(given, reason, device):
+    found = chosen(facts(MESH), device=device, **given)
     assert (found.order, found.estimates) == ("supersteps", ())
     assert reason in found.reason
     assert "order_estimates" not in found.options()
@@ -104,18 +114,19 @@ def test_supersteps_have_a_reason(given, reason):
     [{"order": "supersteps"}, {"order": "near_far"}, {"direction": "push"}, {"fold": False}, {"edges": "mapped"},
      {"panel": 1}, {"tune": True}, {"rebuild": 0}, {"hooking": False}],
 )  # fmt: skip
-def test_nothing_is_chosen_if_an_option_is_given(options):
-    assert chosen(facts(MESH), **options) is None
+@pytest.mark.parametrize("device", [GPU, CPU], ids=["gpu", "cpu"])
+def test_nothing_is_chosen_if_an_option_is_given(options, device):
+    assert chosen(facts(MESH), device=device, **options) is None
 
 
 def test_an_option_that_is_given_with_its_default_value_counts_as_not_given():
     assert chosen(facts(MESH), fold=True, rebuild=64, direction=None) == chosen(facts(MESH))
 
 
-def test_nothing_is_chosen_for_other_programs_or_on_a_cpu():
-    assert chosen(facts(MESH), algorithm=PageRank) is None
-    assert chosen(facts(MESH), kind="cpu") is None
-    assert chosen(facts(MESH), algorithm=PageRank, order="adaptive").order == "supersteps"
+@pytest.mark.parametrize("device", [GPU, CPU], ids=["gpu", "cpu"])
+def test_nothing_is_chosen_for_other_programs(device):
+    assert chosen(facts(MESH), algorithm=PageRank, device=device) is None
+    assert chosen(facts(MESH), algorithm=PageRank, order="adaptive", device=device).order == "supersteps"
 
 
 def test_more_edges_favour_supersteps_and_more_steps_near_far():
@@ -126,6 +137,56 @@ def test_more_edges_favour_supersteps_and_more_steps_near_far():
     mesh = dict(chosen(facts(MESH)).estimates)
     large = dict(chosen(facts(Degrees(tuple((degree, 4 * count) for degree, count in MESH.counts)))).estimates)
     assert large["supersteps"] / large["near_far"] > 0.5 * mesh["supersteps"] / mesh["near_far"] > 1
+
+
+# the estimates on a CPU -----------------------------------------------------------------------------------------------
+EDGES = sum(degree * count for degree, count in MESH.counts)
+STEP, EDGE, FEATURE, NEAR_EDGE = DEFAULT.cpu_supersteps_s
+START, VERTEX, OF_EDGE = DEFAULT.cpu_near_far_s
+
+
+@pytest.mark.parametrize(("features", "threads"), [(1, 1), (1, 4), (4, 2), (4, 16)])
+def test_estimates_of_meshes_on_a_cpu(features, threads):
+    device = DeviceFacts("cpu", threads, cache_bytes=1 << 20)
+    found = dict(chosen(facts(MESH), features=features, device=device).estimates)
+    vertices, expected = facts(MESH).num_vertices, expected_supersteps(facts(MESH)).steps
+    supersteps = expected * STEP + EDGES * features * NEAR_EDGE / threads
+    used = min(threads, features)
+    of_feature = vertices * VERTEX + EDGES * OF_EDGE
+    wanted = {"supersteps": supersteps, "near_far": START * (used > 1) + of_feature * features / used}
+    assert found == pytest.approx(wanted)
+    trees = dict(chosen(facts(MESH), algorithm=Components, device=device).estimates)
+    start, vertex, edge = DEFAULT.cpu_hooking_s
+    flood = expected * STEP + DEFAULT.flood_visits * EDGES * EDGE / threads
+    assert trees == pytest.approx(
+        {"supersteps": flood, "hooking": start + (vertices * vertex + EDGES * edge) / threads}
+    )
+
+
+def test_features_share_edges_on_a_cpu_unless_these_join_near_places():
+    edges = sum(degree * count for degree, count in HUBS.counts)
+    found = {k: dict(chosen(facts(HUBS), features=k, device=CPU).estimates)["supersteps"] for k in (1, 5)}
+    assert found[5] - found[1] == pytest.approx(4 * edges * FEATURE / 2)
+
+
+def test_a_small_graph_visits_all_edges_in_every_superstep_on_a_cpu():
+    graph = facts(Degrees(((3, 4000), (5, 4000))))
+    expected = expected_supersteps(graph).steps
+    found = dict(chosen(graph, device=CPU).estimates)
+    assert graph.num_edges < DEFAULT.fewest_followed
+    assert found["supersteps"] == pytest.approx(expected * (STEP + graph.num_edges * EDGE / 2))
+    many = replace(DEFAULT, fewest_followed=graph.num_edges)
+    found = dict(chosen(graph, device=CPU, policy=many).estimates)
+    assert found["supersteps"] == pytest.approx(expected * STEP + graph.num_edges * NEAR_EDGE / 2)
+
+
+@pytest.mark.parametrize(("more", "cached"), [(0, True), (1, False)])
+def test_near_far_takes_less_time_if_its_lists_are_in_the_cache(more, cached):
+    vertices = (1 << 20) // DEFAULT.near_far_bytes + more
+    graph = facts(Degrees(((6, vertices),)))
+    vertex, edge = DEFAULT.cpu_near_far_cached_s if cached else (VERTEX, OF_EDGE)
+    found = dict(chosen(graph, device=CPU).estimates)["near_far"]
+    assert found == pytest.approx(vertices * vertex + graph.num_edges * edge)
 
 
 # the number of supersteps ---------------------------------------------------------------------------------------------
@@ -142,25 +203,29 @@ def depth(graph):
 )  # fmt: skip
 def test_the_expected_supersteps_are_near_to_those_of_a_search(made, factor):
     graph = made()
-    expected, _ = expected_supersteps(graph.facts)
-    assert 1 / factor < expected / depth(graph) < factor
+    expected = expected_supersteps(graph.facts)
+    assert 1 / factor < expected.steps / depth(graph) < factor
 
 
 def test_edges_between_random_vertices_are_told_from_those_of_a_mesh():
     random = rmat(15, edge_factor=3, a=0.25, b=0.25, c=0.25, d=0.25, symmetric=True).facts
     assert dispersion(random.in_degrees) == pytest.approx(1, abs=0.05)
-    assert "as at random or more" in expected_supersteps(random)[1]
+    found = expected_supersteps(random)
+    assert "as at random or more" in found.reason
+    assert not found.near
     mesh = delaunay(20_000).facts
     assert dispersion(mesh.in_degrees) < 0.5
-    steps, why = expected_supersteps(mesh)
-    assert steps == pytest.approx(20_000**0.5)
-    assert "as in a plane" in why
+    found = expected_supersteps(mesh)
+    assert found.steps == pytest.approx(20_000**0.5)
+    assert "as in a plane" in found.reason
+    assert found.near
 
 
 def test_degrees_that_no_planar_graph_has_are_those_of_space():
-    steps, why = expected_supersteps(facts(Degrees(((13, 1000), (14, 60_000), (15, 3000)))))
-    assert steps == pytest.approx(64_000 ** (1 / 3))
-    assert why.endswith("as in space")
+    found = expected_supersteps(facts(Degrees(((13, 1000), (14, 60_000), (15, 3000)))))
+    assert found.steps == pytest.approx(64_000 ** (1 / 3))
+    assert found.reason.endswith("as in space")
+    assert found.near
 
 
 ALIKE, UNLIKE = Degrees(((8, 4096),)), Degrees(((4, 2048), (12, 2048)))  # as of k nearest neighbours, and of others
@@ -178,12 +243,12 @@ def test_a_mesh_has_degrees_that_differ_little_in_both_directions(inwards, outwa
     """The degrees differ as at random or more if those of either direction do. Second neighbours are out-edges."""
     mean = sum(degree * count for degree, count in outwards.counts) / 4096
     graph = GraphFacts(4096, int(4096 * mean), inwards.largest, inwards, outwards)
-    steps, why = expected_supersteps(graph)
+    found = expected_supersteps(graph)
     spread = max(dispersion(inwards), dispersion(outwards))
-    assert f"(variance / mean {spread:.2g})" in why
-    assert ("as at random or more" in why) == (expected is None)
+    assert f"(variance / mean {spread:.2g})" in found.reason
+    assert ("as at random or more" in found.reason) == (expected is None) == (not found.near)
     random = 1 + np.log(4096 / mean) / np.log(second_neighbours(outwards) / mean)
-    assert steps == pytest.approx(random if expected is None else expected)
+    assert found.steps == pytest.approx(random if expected is None else expected)
 
 
 @pytest.mark.parametrize("mean", [4, 8])
@@ -193,7 +258,7 @@ def test_degrees_differ_less_than_at_random_by_four_standard_errors(mean, errors
     variance = mean * (1 - errors * ((2 + 1 / mean) / vertices) ** 0.5)
     apart = round(vertices * variance / 8)  # vertices with 2 edges more, and as many with 2 less
     degrees = Degrees(((mean - 2, apart), (mean, vertices - 2 * apart), (mean + 2, apart)))
-    assert ("less than at random" in expected_supersteps(facts(degrees))[1]) is near
+    assert ("less than at random" in expected_supersteps(facts(degrees)).reason) is near
 
 
 def test_moments_of_degrees():
@@ -280,13 +345,6 @@ def test_accesses_are_modelled_of_the_order_that_runs(slow, monkeypatch):
         assert OnyxEngine(OnyxSchedule(**options)).memory_model(PROGRAMS["lengths"], mesh, 1, Inputs({})) == (
             "of supersteps"
         )
-
-
-def test_adaptive_is_refused_on_a_cpu():
-    engine, graph = OnyxEngine(OnyxSchedule(order="adaptive")), grid(8, 8)
-    assert engine.supports(PROGRAMS["lengths"], graph, 1, Device()) == No(NOT_ON_CPU)
-    with pytest.raises(EngineFailure, match="built for a GPU"):
-        engine.generate(PROGRAMS["lengths"], graph, 1, Device())
 
 
 @pytest.mark.parametrize(
