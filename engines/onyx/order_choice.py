@@ -10,8 +10,8 @@ on a GPU is estimated to take
 with the times of :class:`engines.onyx.policy.Policy`, which are not the same in the three lines. The supersteps of
 :func:`engines.onyx.resolve.measured_choice` visit all edges, S * E, in one plan, and about E in plans that follow
 changes. Edges of near-far take longer, since none is skipped and features do not share them. Corrections of values are
-left out. Supersteps send more of them, so that this favours supersteps. Supersteps are also preferred if the other
-order is estimated to save less than a fifth, because they can be counted.
+left out. Supersteps send more of them, so that this favours supersteps. On a GPU supersteps are also preferred if the
+other order is estimated to save less than a fifth, because they can be counted.
 
 On a CPU with T threads it is estimated to take
 
@@ -125,7 +125,8 @@ def chosen_order(
             SUPERSTEPS: supersteps_on_cpu(schedule, program, expected, graph, features, device, policy),
             other: without_supersteps_on_cpu(other, graph, features, device, policy),
         }
-    order = other if found[other] < policy.order_gain * found[SUPERSTEPS] else SUPERSTEPS
+    gain = policy.order_gain if device.kind == "cuda" else 1.0
+    order = other if found[other] < gain * found[SUPERSTEPS] else SUPERSTEPS
     times = ", ".join(f"{name} {1e3 * seconds:.3g} ms" for name, seconds in found.items())
     why = f"{expected.reason}; about {expected.steps:,.0f} supersteps; estimated: {times}"
     return OrderChoice(order, why, tuple(found.items()))

@@ -183,7 +183,8 @@ class Policy:
     cpu_hooking_s: tuple[float, float, float] = (10e-6, 20e-9, 1.4e-9)
     # In components all vertices send at first: the edge visits of a run that follows changes, over those of a search.
     flood_visits: float = 2.7
-    # Of the time of supersteps, which can be counted and limited: an order without them must be estimated to take less.
+    # Of the time of supersteps, which can be counted and limited: an order without them must be estimated to take less,
+    # on a GPU.
     order_gain: float = 0.8
     order_features: int = 16  # the most with which orders were compared
 

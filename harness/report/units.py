@@ -10,7 +10,7 @@ _COUNTS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 def seconds(value: float) -> str:
     """Format a time in seconds with three digits and a unit: ``12.3 ms``."""
     scale, unit = _time_unit(value)
-    return f"{value / scale:.3g} {unit}"
+    return f"{rounded(value) / scale:.3g} {unit}"
 
 
 def seconds_range(low: float, high: float, value: float) -> str:
@@ -24,7 +24,7 @@ def count(value: int) -> str:
     if value < 10_000:
         return f"{value:,}"
     scale, unit = next(one for one in _COUNTS if rounded(value) >= one[0])
-    return f"{value / scale:.3g} {unit}"
+    return f"{rounded(value) / scale:.3g} {unit}"
 
 
 def quality(value: float) -> str:

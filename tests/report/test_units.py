@@ -92,6 +92,7 @@ SCALES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "G": 1e9, "M": 1e6, "k": 1e3}
 
 @given(st.floats(1e-6, 999.0))
 @example(0.9995)
+@example(0.0009995)
 @example(0.99951)
 @example(9.9951e-4)
 def test_a_time_of_any_size_is_between_1_and_1000_of_its_unit_and_right_to_three_digits(value):
