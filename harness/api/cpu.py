@@ -25,7 +25,7 @@ from harness.lowering.cpu.partition import owned_edges, owner_bounds
 from harness.lowering.cpu.passes import plan_count, plan_graph, plan_named, plan_vertices
 from harness.lowering.cpu.plan import CpuPlan, PlanDraft, Resending
 from harness.lowering.cpu.policy import CpuPolicy
-from harness.lowering.cpu.row_memory import atomic_add
+from harness.lowering.cpu.row_memory import atomic_add, prefetch
 from harness.lowering.cpu.run import Run, Step
 from harness.lowering.cpu.sent_edges import SentEdges, plan_sent_edges
 from harness.lowering.cpu.setting import CpuSetting
@@ -95,6 +95,7 @@ __all__ = [
     "plan_sent_edges",
     "plan_update",
     "plan_vertices",
+    "prefetch",
     "publish",
     "published",
     "push_template",

@@ -159,23 +159,23 @@ def test_runs_contain_exactly_the_active_rows_and_small_gaps(rows, data, gap):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
-@pytest.mark.parametrize("width", [1, 3])
-def test_packed_rows_are_slices(width, threads, monkeypatch):
+@pytest.mark.parametrize(("width", "kind"), [(1, np.uint32), (3, np.uint32), (5, np.uint8)])
+def test_packed_rows_are_slices(width, kind, threads, monkeypatch):
     """For any number of threads: rows of all lengths, empty ones, and the last of the subgraph included."""
     monkeypatch.setattr(packing, "FEW", 10)
     packer, rng = packing.Packer(threads), np.random.default_rng(threads)
     for vertices in (1, 31, 32, 33, 300):
-        offsets = np.concatenate([[0], np.cumsum(rng.choice([0, 0, 1, 2, 40], 7 + vertices))]).astype(np.int64)
-        first, source = 7, rng.integers(0, 1 << 32, offsets[-1] * width, np.uint32)
+        offsets = np.concatenate([[0], np.cumsum(rng.choice([0, 0, 1, 2, 40, 700], 7 + vertices))]).astype(np.int64)
+        first, source = 7, rng.integers(0, np.iinfo(kind).max, offsets[-1] * width, kind, endpoint=True)
         for share in (0.0, 0.3, 1.0):
             flags = rng.random(vertices) < share
             flags[-1] |= share > 0
             table = np.full((groups_of(vertices), 2), 7, np.uint32)
             edges = packer.mark(flags, offsets, first, table)
             rows = [source[offsets[v] * width : offsets[v + 1] * width] for v in first + np.flatnonzero(flags)]
-            wanted = np.concatenate([*rows, np.zeros(0, np.uint32)])
+            wanted = np.concatenate([*rows, np.zeros(0, kind)])
             assert edges * width == len(wanted)
-            packed = np.full(len(wanted) + 1, 9, np.uint32)
+            packed = np.full(len(wanted) + 1, 9, kind)
             packer.copy(table, offsets, first, edges, width, source, packed)
             np.testing.assert_array_equal(packed, [*wanted, 9])
             found = (table[:, :1] >> np.arange(32, dtype=np.uint32)) & 1
