@@ -158,9 +158,8 @@ def unfit(
         return refused
     if other == NEAR_FAR and not along_paths(program):
         return "messages are the values of their sources, of which near-far sends many more than once"
-    return (
-        "" if features <= policy.order_features else f"orders were compared with up to {policy.order_features} features"
-    )
+    most = policy.order_features[device.kind == "cuda"]
+    return "" if features <= most else f"orders were compared with up to {most} features"
 
 
 def expected_supersteps(graph: GraphFacts) -> Expected:

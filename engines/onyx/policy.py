@@ -186,7 +186,7 @@ class Policy:
     # Of the time of supersteps, which can be counted and limited: an order without them must be estimated to take less,
     # on a GPU.
     order_gain: float = 0.8
-    order_features: int = 16  # the most with which orders were compared
+    order_features: tuple[int, int] = (128, 16)  # the most with which orders were compared, on a CPU and on a GPU
 
     # Edges that a lane group fetches at once in a pull that may end rows early. With 2, and with 4, whole runs on R-MAT
     # 21 took: BFS 1092 and 1080 us, with k = 4 1875 and 1776 us, SSSP 2370 and 1994 us (27 November 2026).

@@ -18,7 +18,7 @@ from tests.emulation.test_hooking import hooking_emulated  # noqa: F401  a fixtu
 from tests.emulation.test_near_far import emulated_near_far  # noqa: F401  a fixture
 from tests.engines.near_far import GRAPHS, PROGRAMS, by_supersteps, starts
 
-TOO_MANY = DEFAULT.order_features + 1
+TOO_MANY = DEFAULT.order_features[1] + 1
 
 
 @pytest.fixture

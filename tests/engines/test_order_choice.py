@@ -102,7 +102,7 @@ def test_a_plan_is_a_value():
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"features": DEFAULT.order_features + 1}, "orders were compared with up to"),
+        ({"features": 129}, "orders were compared with up to"),
         ({"algorithm": lambda: Components(supersteps=99)}, "components may end before it, after 99 supersteps"),
         ({"algorithm": lambda: SSSP(supersteps=99)}, "sssp may end before it, after 99 supersteps"),
     ],
@@ -113,6 +113,13 @@ def test_supersteps_have_a_reason(given, reason, device):
     assert (found.order, found.estimates) == ("supersteps", ())
     assert reason in found.reason
     assert "order_estimates" not in found.options()
+
+
+@pytest.mark.parametrize(("device", "most"), [(GPU, 16), (CPU, 128)], ids=["gpu", "cpu"])
+def test_orders_are_chosen_with_as_many_features_as_were_compared(device, most):
+    assert chosen(facts(MESH), features=most, device=device).order == "near_far"
+    found = chosen(facts(MESH), features=most + 1, device=device)
+    assert (found.order, found.reason) == ("supersteps", f"orders were compared with up to {most} features")
 
 
 @pytest.mark.parametrize(
