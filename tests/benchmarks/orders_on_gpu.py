@@ -19,7 +19,7 @@ from harness.algorithms.bfs import BFS
 from harness.algorithms.components import Components
 from harness.algorithms.sssp import SSSP
 from harness.contract import Device, Engine
-from harness.graph import Graph
+from harness.graph import Graph, load_graph
 from harness.graph.generators import delaunay, grid, rmat
 from harness.language import Algorithm, trace
 from tests.benchmarks.workloads import ready
@@ -42,8 +42,10 @@ TRIAL_S, MOST_RUNS = 0.2, 9  # a plan runs in each of so many rounds, or until i
 
 def opened(text: str) -> Graph:
     """Return a graph: ``rmat:SCALE``, ``random:SCALE`` (degrees of about 6), ``grid:SIDE``, ``roads:SIDE`` (a grid
-    without 30 % of its edges), ``delaunay:POINTS``."""
+    without 30 % of its edges), ``delaunay:POINTS``, or ``file:PATH``."""
     name, _, size = text.partition(":")
+    if name == "file":
+        return load_graph(size, duplicates="min")
     if name == "rmat":
         return rmat(int(size), edge_factor=16, symmetric=True, max_weight=10, seed=21)
     if name == "random":
