@@ -236,7 +236,7 @@ class Choices:
         """Return the choice for products of a matrix with ``n`` features; the first call times the ways.
 
         Raises Unsupported if cuSPARSE supports none of the allowed ways, or not algorithm 2 of SpMM; OutOfMemoryError
-        if it supports none, and memory was missing for one of them.
+        if memory was missing for the latter, or for one of the former and none runs.
         """
         columns = matrix.columns
         key = (int(columns.data.ptr), matrix.shape, n)
@@ -274,7 +274,8 @@ class Choices:
                 guards[way] = _guard_of(matrix, dense, way, expected, tolerance)
             except UNSUPPORTED as error:
                 refused[way] = str(error)
-                memory = error if isinstance(error, cupy.cuda.memory.OutOfMemoryError) else memory
+                if isinstance(error, cupy.cuda.memory.OutOfMemoryError):
+                    memory = error.with_traceback(None)  # whose frames would keep the arrays
         del expected, tolerance
         if memory and not guards:
             raise memory

@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.onyx import hooking_kernels as kernels
-from engines.onyx.hooking import FIRST_EDGES, SAMPLES, HookingEngine
+from engines.onyx.hooking import FIRST_EDGES, LEAST_EDGES, SAMPLES, HookingEngine
 from harness.api import Device, Graph, Inputs, Phases, Program
 from harness.api.cpu import owner_bounds
-
-_LEAST_EDGES = 1 << 16  # of a thread; starting one takes about as long as hooking a few thousand edges
 
 
 class HookingCpuEngine(HookingEngine):
@@ -32,7 +30,7 @@ class HookingCpuEngine(HookingEngine):
         """Cut the vertices into ranges of about as many edges, and compile the loops."""
         super().prepare(program, graph, features, device, phases)
         self.close()
-        threads = max(1, min(device.threads, graph.num_edges // _LEAST_EDGES))
+        threads = max(1, min(device.threads, graph.num_edges // LEAST_EDGES))
         with phases("transform"):
             bounds = owner_bounds(graph.csr.offsets, threads).tolist()
             self._ranges = list(itertools.pairwise(bounds))

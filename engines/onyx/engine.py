@@ -63,7 +63,11 @@ class OnyxEngine(PerDevice):
 
     def order_of(self, program: Program, graph: Graph, features: int, device: Device) -> OrderChoice | None:
         """Return the order that the schedule leaves to the engine for a problem; None if it does not."""
-        facts = DeviceFacts(device.kind, device.threads, cache_bytes=own_cache_bytes())
+        facts = DeviceFacts(device.kind)
+        if device.kind == "cpu":
+            from harness.api.cpu import usable_threads  # loads the compiler
+
+            facts = DeviceFacts(device.kind, usable_threads(device), cache_bytes=own_cache_bytes())
         return chosen_order(self.schedule, program, graph.facts, features, facts, self.policy)
 
     def engine_for(self, program: Program, graph: Graph, features: int, device: Device) -> Engine:

@@ -8,8 +8,8 @@ and Vishkin 1982). The first edges of all vertices come first. After them most v
 whose other edges need not be read (Sutton, Ben-Nun and Barak 2018). Then the least value of each tree is found and
 stored at all of its vertices.
 
-The program is recognised by its structure. The answer is that of its supersteps, bit for bit, because values are only
-compared and copied.
+The program is recognised by its structure. The answer is that of its supersteps, because values are only compared and
+copied; only the sign of a zero may differ.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 FIRST_EDGES = 2  # of each vertex, before the largest tree is known; the number of Sutton, Ben-Nun and Barak (2018)
 UNLIMITED = 1_000_000  # supersteps, the default limit of components: a program with this many or more has no limit
+LEAST_EDGES = 1 << 16  # of a thread of a CPU; starting one takes about as long as hooking a few thousand edges
 SAMPLES = 1024  # vertices by which the largest tree is found; another tree instead of it only takes more time
 
 

@@ -38,7 +38,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from engines.onyx.hooking import Flood, hooking_refusal
+from engines.onyx.hooking import LEAST_EDGES, Flood, hooking_refusal
 from engines.onyx.policy import DEFAULT, Policy
 from engines.onyx.resolve import along_paths, follows, measured_choice
 from engines.onyx.schedule import ADAPTIVE, NEAR_FAR, SUPERSTEPS
@@ -229,7 +229,8 @@ def without_supersteps_on_cpu(
     """Return the estimated seconds of a run by near-far or by hooking on a CPU."""
     if order == HOOKING:
         start, vertex, edge = policy.cpu_hooking_s
-        return start + (graph.num_vertices * vertex + graph.num_edges * edge) / device.threads
+        threads = max(1, min(device.threads, graph.num_edges // LEAST_EDGES))
+        return start + (graph.num_vertices * vertex + graph.num_edges * edge) / threads
     start, vertex, edge = policy.cpu_near_far_s
     if graph.num_vertices * policy.near_far_bytes <= device.cache_bytes:
         vertex, edge = policy.cpu_near_far_cached_s

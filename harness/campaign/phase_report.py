@@ -132,10 +132,15 @@ def _joined(values: Sequence[Sequence[Any]]) -> list[Any]:
     return [one for value in values for one in value]
 
 
+def _counted(values: Sequence[Sequence[Any]]) -> list[Any]:
+    """Return the supersteps of all phases; none if a phase has not counted its own, since their number is not known."""
+    return _joined(values) if all(values) else []
+
+
 # The fields that every phase reports of its runs, and how they are combined; those that are None are left out.
 COMBINED: dict[str, Callable[[Sequence[Any]], Any]] = {
     "solve": _solve,
-    "supersteps": _joined,
+    "supersteps": _counted,
     "choices": _joined,
     "settled": all,
     "marks": lambda marks: list(dict.fromkeys(_joined(marks))),

@@ -9,7 +9,7 @@ method, and many supersteps; with an unbounded one the near list is a plain work
 
 Each feature of a vertex waits and sends for itself, since its messages read no other feature. The program's form is
 derived (:mod:`harness.language.priority_order`). Messages are rounded as in supersteps, and of all paths the best sum
-remains, so that the values are bitwise those of a settled bulk-synchronous run.
+remains, so that the values are those of a settled bulk-synchronous run; only the sign of a zero may differ.
 """
 
 from __future__ import annotations
@@ -152,13 +152,15 @@ class NearFarEngine(Engine):
         given = {name: _on_host(start.of(properties[name])) for name in order.inputs}
         known = {**self.program.parameters, **inputs.parameters}
         parameters = {name: float(known[name]) for name in order.parameters}
-        refused = order.refusal(
-            {name: self._range(name, array) for name, array in given.items()}
-            | {name: (value, value) for name, value in parameters.items()}
-        )
+        ranges = {name: self._range(name, array) for name, array in given.items()}
+        ranges |= {name: (value, value) for name, value in parameters.items()}
+        refused = order.refusal(ranges)
         if refused:
             raise Unsupported(f"order=near_far: {refused}")
         values = np.asarray(_on_host(start.of(properties[order.state])), np.float32)
+        best = -order.sign * math.inf
+        if any(math.isinf(limit) for limits in ranges.values() for limit in limits) and bool((values == best).any()):
+            raise Unsupported(f"order=near_far: a start of {best:g} and an infinite input have no sum")
         self._shape, self._settled = values.shape, False
         self._delta = self._width(given, parameters) if self.schedule.delta is None else float(self.schedule.delta)
         edges = tuple(np.ascontiguousarray(given[name], np.float32) for name in order.inputs)

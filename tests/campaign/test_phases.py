@@ -170,6 +170,7 @@ WORKS = [
     ("name", "of_phases", "of_cell"),
     [
         ("supersteps", [[[1, 2, "push"]], [[3, 4, "pull"]]], [[1, 2, "push"], [3, 4, "pull"]]),
+        ("supersteps", [[], [[3, 4, "pull"]]], []),  # of a phase that counts none
         ("choices", [[[1, "few", 0.5, "given", None, None]], []], [[1, "few", 0.5, "given", None, None]]),
         ("settled", [False, True], False),
         ("settled", [True, None, False], False),

@@ -117,13 +117,13 @@ def check(graph, reducer, features, device, seed=0):
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize(("features", "threads"), [(1, 1), (3, 2)])
 def test_the_values_are_those_of_components(name, reducer, features, threads, monkeypatch):
-    monkeypatch.setattr("engines.onyx.cpu_hooking._LEAST_EDGES", 64)
+    monkeypatch.setattr("engines.onyx.cpu_hooking.LEAST_EDGES", 64)
     check(GRAPHS[name](), reducer, features, Device(threads=threads))
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_graphs(seed, monkeypatch):
-    monkeypatch.setattr("engines.onyx.cpu_hooking._LEAST_EDGES", 16)
+    monkeypatch.setattr("engines.onyx.cpu_hooking.LEAST_EDGES", 16)
     edges = np.random.default_rng(seed).integers(1, 700)
     check(scattered(seed, edges=edges), "min", 2, Device(threads=1 + seed % 4), seed)
 

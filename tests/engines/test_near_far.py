@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import nullcontext
 
 import hypothesis.strategies as st
 import numpy as np
@@ -225,6 +226,21 @@ def test_lengths_below_zero_are_refused_when_they_are_given():
     with pytest.raises(Unsupported, match="'weight' from -2 to 1 a message of send may be better"):
         engine.reset(inputs)
     engine.reset(Inputs({**inputs.properties, "weight": np.array([1, 2], np.float32)}))
+    engine.close()
+
+
+@pytest.mark.parametrize("length", [np.inf, 1.0])
+@pytest.mark.parametrize("start", [-np.inf, -7.0])
+def test_an_infinite_length_and_a_start_of_the_other_sign_are_refused(start, length):
+    """Their sum is no number, which supersteps keep."""
+    graph = Graph.from_edges([0, 1], [1, 2], num_vertices=3, name="path")
+    engine = OnyxEngine(NEAR_FAR)
+    engine.prepare(PROGRAMS["lengths"], graph, 1, SERIAL, Phases())
+    own, weight = np.array([[start], [np.inf], [np.inf]], np.float32), np.array([1, length], np.float32)
+    inputs = Inputs({"own": own, "weight": weight})
+    both = np.isinf(start) and np.isinf(length)
+    with pytest.raises(Unsupported, match="a start of -inf and an infinite input") if both else nullcontext():
+        engine.reset(inputs)
     engine.close()
 
 

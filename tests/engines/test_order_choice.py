@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from engines.onyx.engine import OnyxEngine
+from engines.onyx.hooking import LEAST_EDGES
 from engines.onyx.order_choice import OrderChoice, chosen_order, dispersion, expected_supersteps, second_neighbours
 from engines.onyx.policy import DEFAULT
 from engines.onyx.schedule import OnyxSchedule
@@ -15,6 +16,7 @@ from harness.algorithms.bfs import BFS
 from harness.algorithms.components import Components
 from harness.algorithms.pagerank import PageRank
 from harness.algorithms.sssp import SSSP
+from harness.api.cpu import usable_threads
 from harness.api.figures import own_cache_bytes
 from harness.contract import Device, No, ScheduleError, Yes
 from harness.facts import Degrees, DeviceFacts, GraphFacts
@@ -95,8 +97,8 @@ def test_a_plan_is_a_value():
     for device in (CUDA, Device(threads=2)):
         found = engine.order_of(program, small, 1, device)
         assert found == OnyxEngine(OnyxSchedule()).order_of(program, small, 1, device)
-        facts_of_it = DeviceFacts(device.kind, device.threads, cache_bytes=own_cache_bytes())
-        assert found == chosen_order(OnyxSchedule(), program, small.facts, 1, facts_of_it)
+        of_cpu = DeviceFacts("cpu", usable_threads(device), cache_bytes=own_cache_bytes())
+        assert found == chosen_order(OnyxSchedule(), program, small.facts, 1, GPU if device == CUDA else of_cpu)
 
 
 @pytest.mark.parametrize(
@@ -191,6 +193,14 @@ def test_a_small_graph_visits_all_edges_in_every_superstep_on_a_cpu():
     many = replace(DEFAULT, fewest_followed=graph.num_edges)
     found = dict(chosen(graph, device=CPU, policy=many).estimates)
     assert found["supersteps"] == pytest.approx(expected * STEP + graph.num_edges * NEAR_EDGE / 2)
+
+
+def test_few_edges_are_hooked_by_fewer_threads_on_a_cpu():
+    start, vertex, edge = DEFAULT.cpu_hooking_s
+    for count, threads in ((LEAST_EDGES - 1, 1), (3 * LEAST_EDGES - 1, 2), (99 * LEAST_EDGES, 4)):
+        graph = GraphFacts(1000, count, 400, HUBS, HUBS, paired=True)
+        found = dict(chosen(graph, algorithm=Components, device=replace(CPU, threads=4)).estimates)["hooking"]
+        assert found == pytest.approx(start + (1000 * vertex + count * edge) / threads)
 
 
 @pytest.mark.parametrize(("more", "cached"), [(0, True), (1, False)])
