@@ -228,8 +228,9 @@ def without_supersteps_on_cpu(
 ) -> float:  # fmt: skip
     """Return the estimated seconds of a run by near-far or by hooking on a CPU."""
     if order == HOOKING:
-        start, vertex, edge = policy.cpu_hooking_s
+        start, of_threads, vertex, edge = policy.cpu_hooking_s
         threads = max(1, min(device.threads, graph.num_edges // LEAST_EDGES))
+        start += of_threads if threads > 1 else 0.0
         return start + (graph.num_vertices * vertex + graph.num_edges * edge) / threads
     start, vertex, edge = policy.cpu_near_far_s
     if graph.num_vertices * policy.near_far_bytes <= device.cache_bytes:
