@@ -75,6 +75,10 @@ def rounds(tmp_path_factory):
     folder = tmp_path_factory.mktemp("barrier")
     source, library = folder / "barrier.cpp", folder / "barrier.so"
     body = re.sub(r"^#(include|pragma) .*$", "", header, flags=re.MULTILINE)
+    look = "if (++looks == MOST_LOOKS)"
+    assert body.count(look) == 1
+    # Threads of the host may have fewer cores than there are blocks, and 2^26 looks take a CPU less than a time slice.
+    body = body.replace(look, f"if (std::this_thread::yield(), {look.removeprefix('if (')}")
     source.write_text(BUILT_INS + body + ROUNDS, encoding="utf-8")
     options = ["-std=c++17", "-w", "-O1", "-fPIC", "-shared", "-pthread"]
     subprocess.run([COMPILER, *options, str(source), "-o", str(library)], check=True)
