@@ -1,11 +1,19 @@
-"""The ways of cuSPARSE are timed as often as it takes to find the fastest."""
+"""Ways of cuSPARSE are timed as often as it takes to find the fastest; those that do not fit leave no arrays."""
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 from collections import Counter
 
+import pytest
+
 from engines.libraries.cusparse_ways import MOST_CALLS, QUEUE_MS, ROUNDS, Way, all_ways, medians, queued_calls
+from tests.engines.numpy_cusparse import cusparse
+from tests.engines.test_cusparse_in_numpy import matrix_of
+
+__all__ = ["cusparse"]
 
 FAST, CLOSE, SLOW = Way("SpMM", 1), Way("SpMM", 2), Way("SpMM", 3)
 
@@ -74,3 +82,32 @@ def test_a_sample_queues_short_products_and_no_long_ones():
     assert queued_calls(1.7) * 1.7 >= 0.9 * QUEUE_MS
     assert queued_calls(0.01) == queued_calls(0.0) == MOST_CALLS
     assert queued_calls(QUEUE_MS) == queued_calls(200.0) == 1
+
+
+@pytest.mark.parametrize("fitting", [0, 1])
+def test_products_that_do_not_fit_are_left_out_and_keep_no_arrays(cusparse, monkeypatch, fitting):
+    module, held, ways = cusparse.modules.cusparse_matrix, [], []
+
+    def guard_of(_, dense, way, expected, tolerance):
+        held.extend(map(weakref.ref, (expected, tolerance)))
+        ways.append(way)
+        if len(ways) > fitting:
+            raise MemoryError("no memory is left")
+        return "none"
+
+    monkeypatch.setattr(module, "FEW_ENTRIES", 0)
+    monkeypatch.setattr(module, "_guard_of", guard_of)
+    made, _ = matrix_of(cusparse)
+    gc.disable()
+    try:
+        if fitting:
+            choice = module.Choices()._chosen(made, 3)
+            assert (list(choice.ms), set(choice.refused)) == (ways[:1], set(ways[1:]))
+        else:
+            with pytest.raises(MemoryError, match="no memory is left"):
+                module.Choices()._chosen(made, 3)
+        assert held
+        assert all(one() is None for one in held)
+    finally:
+        gc.enable()
+    assert set(ways) == set(all_ways(3))
