@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -149,12 +150,13 @@ def test_a_kernel_that_does_not_compile_ends_a_cell(run_with, tmp_path, monkeypa
 
 @pytest.fixture
 def ran(tmp_path, monkeypatch):
-    """Run a cell on a GPU in a separate process; return its record."""
+    """Run a cell on a GPU in a separate process, each in a folder of its own; return its record."""
     from harness.campaign.job import Assignment, run_cell
     from harness.records import read_record
 
     monkeypatch.syspath_prepend(str(FAKES))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(FAKES), os.environ.get("PYTHONPATH", "")]))
+    folders = (tmp_path / f"cell {number}" for number in itertools.count())
 
     def run(
         engine="onyx", algorithm="pagerank", features=8, index=0, scale=10, validate=True, panel=None, graph=None,
@@ -169,7 +171,7 @@ def ran(tmp_path, monkeypatch):
             "warm": {"change": None}, "memory": "off", "save": "none",
         }  # fmt: skip
         cell = resolve_cell(config, load_plugins())
-        return read_record(run_cell(Assignment(cell, "sweep", "key", tmp_path / "key", "")))
+        return read_record(run_cell(Assignment(cell, "sweep", "key", next(folders), "")))
 
     return run
 
