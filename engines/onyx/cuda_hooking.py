@@ -1,8 +1,9 @@
-"""Hooking on a CUDA device (:mod:`engines.onyx.hooking`): seven launches for a run."""
+"""Hooking on a CUDA device (:mod:`engines.onyx.hooking`): the launches of a run are recorded once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,36 @@ from numpy.typing import NDArray
 
 from engines.onyx.hooking import FIRST_EDGES, HookingEngine
 from harness.api import Device, Graph, Inputs, Operations, Phases, Program, RunStatistics
-from harness.api.cuda import CudaBuffer, DeviceStore, architecture, compiled, of_structure, open_device, require_memory
+from harness.api.cuda import (
+    CudaBuffer,
+    DeviceStore,
+    Replay,
+    architecture,
+    compiled,
+    of_structure,
+    open_device,
+    recorded,
+    require_memory,
+)
 
 BLOCK = 256
 LONG = 64  # edges; from here on the lanes of a warp hook a vertex's edges together
 NAMES = ("begin_forest", "hook_first", "flatten", "find_largest", "hook_others", "collect", "spread")
 RUN = 8  # launches
+HELD = ("_functions", "_offsets", "_neighbours", "_largest", "_values", "_stream", "_code")
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """A launch with a thread for each of some vertices or values."""
+
+    function: Any
+    threads: int
+    arguments: tuple[Any, ...]
+
+    def start(self) -> None:
+        """Queue it on the current stream."""
+        self.function((-(-self.threads // BLOCK),), (BLOCK,), self.arguments)
 
 
 class HookingCudaEngine(HookingEngine):
@@ -25,6 +50,7 @@ class HookingCudaEngine(HookingEngine):
     device: Device
     _store: DeviceStore | None = None  # once it is built
     _parent: Any = None  # once it is prepared
+    _launches: Replay | None = None  # of a run, with the values in the array of the last reset
 
     def bytes_needed(self, graph: Graph, row_bytes: int) -> int:
         """Return the bytes of the graph's out-edges, of the forest, and of the values before and after a run."""
@@ -77,32 +103,44 @@ class HookingCudaEngine(HookingEngine):
         import cupy
 
         values = self.start(inputs, state)
-        require_memory(values.nbytes)
         self._shape = values.shape
-        self._values = cupy.asarray(values.reshape(-1))
+        if self._launches is None:
+            require_memory(values.nbytes)
+            self._values = cupy.zeros(values.size, np.float32)
+        if values.size:
+            self._values.set(np.ascontiguousarray(values).reshape(-1))
         cupy.cuda.Device().synchronize()
+        if self._launches is None and values.size:
+            self._launches = self._recorded()
 
     def solve(self) -> None:
         """Find the trees, and the value of each."""
+        if self._launches is not None:
+            with self._stream:
+                self._launches.launch()
+            self._stream.synchronize()
+
+    def _recorded(self) -> Replay:
+        """Return the launches of a run."""
         import cupy
 
-        count = np.uint32(self.graph.num_vertices)
-        if count:
-            edges = self._offsets, self._neighbours, self._parent
-            every, values = int(count), len(self._values)
-            features = np.int32(values // every)
-            self._launch("begin_forest", every, self._parent, count)
-            self._launch("hook_first", every, *edges, count, np.int32(FIRST_EDGES))
-            self._launch("flatten", every, self._parent, count)
-            self._launch("find_largest", 1, self._parent, self._largest, count)
-            self._launch("hook_others", every, *edges, self._largest, count, np.int32(FIRST_EDGES))
-            self._launch("flatten", every, self._parent, count)
-            self._launch("collect", values, self._parent, self._values, count, features)
-            self._launch("spread", values, self._parent, self._values, count, features)
-        cupy.cuda.Device().synchronize()
-
-    def _launch(self, name: str, threads: int, *arguments: Any) -> None:
-        self._functions[name]((-(-threads // BLOCK),), (BLOCK,), arguments)
+        every, values = self.graph.num_vertices, len(self._values)
+        count, features, first = np.uint32(every), np.int32(values // every), np.int32(FIRST_EDGES)
+        edges = self._offsets, self._neighbours, self._parent
+        reduced = self._parent, self._values, count, features
+        launches = (
+            ("begin_forest", every, (self._parent, count)),
+            ("hook_first", every, (*edges, count, first)),
+            ("flatten", every, (self._parent, count)),
+            ("find_largest", 1, (self._parent, self._largest, count)),
+            ("hook_others", every, (*edges, self._largest, count, first)),
+            ("flatten", every, (self._parent, count)),
+            ("collect", values, reduced),
+            ("spread", values, reduced),
+        )
+        self._stream = cupy.cuda.Stream(non_blocking=True)
+        with self._stream:
+            return recorded([_Launch(self._functions[name], threads, given) for name, threads, given in launches])
 
     def operations(self, statistics: RunStatistics) -> Operations:
         """Return the number of launches; successful compare-and-swaps are not counted."""
@@ -126,8 +164,8 @@ class HookingCudaEngine(HookingEngine):
         store, self._store = self._store, None
         if store is not None and self._parent is not None:
             store.detach()
-        self._parent = None
-        for name in ("_functions", "_offsets", "_neighbours", "_largest", "_values", "_code"):
+        self._parent = self._launches = None
+        for name in HELD:
             self.__dict__.pop(name, None)
 
 

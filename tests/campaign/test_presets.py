@@ -71,7 +71,7 @@ OTHERS = {  # a preset: its device, and its number of cells with all engines ins
     "onyx_warm": ("cpu", 10),
     "adaptive_shares": ("cpu", 84),
     "cpu_features": ("cpu", 10),
-    "cpu_peers": ("cpu", 90),
+    "cpu_peers": ("cpu", 100),
     "default_choice": ("cpu", 420),
     "onyx_persistent": ("cuda", 36),
     "krylov_plans": ("cpu", 18),
