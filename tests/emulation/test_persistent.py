@@ -29,3 +29,23 @@ def test_a_longer_run_has_records_of_its_own(emulated, monkeypatch):
     monkeypatch.setattr(executor, "USUAL_SUPERSTEPS", 2)
     name, way, features = TODAY[0]
     on_cuda.test_the_run_is_the_same(name, way, features, emulated, monkeypatch)
+
+
+def test_a_run_of_several_parts_is_the_same_and_has_few_records(emulated, monkeypatch):
+    """A run that may have a million supersteps reads its records after each part."""
+    name, way, features = TODAY[0]
+    program = on_cuda.program(name)
+    graph, inputs = on_cuda.problem(name, "rmat", features)
+    runs = []
+    for most in (1 << 14, 2):
+        monkeypatch.setattr(executor, "USUAL_SUPERSTEPS", min(most, 1024))
+        monkeypatch.setattr(executor, "MOST_SUPERSTEPS", most)
+        _, engine = on_cuda.both(monkeypatch, way, program, graph, features, emulated)
+        engine.reset(inputs)
+        done, run = engine.run(1_000_000), engine.executor.run_in_progress
+        assert len(run.past) == most
+        runs.append((done, [engine.values(output).tolist() for output in program.outputs]))
+        engine.close()
+    assert runs[0] == runs[1]
+    assert done.settled
+    assert run.launches == -(-len(done.supersteps) // 2) > 2

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 PAST_FIELDS = 5  # of a record: struct Past
 FEW_SENDERS = 1 / 64  # of the vertices, whose numbers are uploaded instead of a flag for every vertex
-USUAL_SUPERSTEPS = 1024  # the number of records allocated; more are allocated for a run that may have more supersteps
+USUAL_SUPERSTEPS = 1024  # the number of records allocated, and copied to the host when a run ends
+MOST_SUPERSTEPS = 1 << 14  # of a part of a run, for which records are allocated; the host reads them after each part
 
 
 class CudaExecutor:
@@ -247,19 +248,28 @@ class CudaExecutor:
         """
         run = self.run_in_progress
         statistics = RunStatistics(settled=run.settled)
-        run.launches = 0
+        run.launches, wanted = 0, run.done + max_supersteps
         if run.settled or max_supersteps < 1:
             return statistics
-        first, wanted = run.done, run.done + max_supersteps
+        while run.done < wanted and not run.settled:
+            statistics.supersteps += self._run_part(min(wanted - run.done, MOST_SUPERSTEPS))
+        statistics.settled = run.settled
+        statistics.transfers = run.launcher.place.transferred()
+        return statistics
+
+    def _run_part(self, most: int) -> list[Superstep]:
+        """Run until settled or for ``most`` more supersteps; return their statistics."""
+        run = self.run_in_progress
+        first, wanted = run.done, run.done + most
         with self.stream:
-            self._extend_past(max_supersteps)
+            self._extend_past(most)
             if not first:
                 self.store.edges.fetch(self.stream.ptr)
             self.state.begin(limit=wanted, first=first)
-            run.launcher.place.begin(max_supersteps, everything=self._everything and not first)
+            run.launcher.place.begin(most, everything=self._everything and not first)
             self.loop(run, first, wanted)
             # the copies follow the kernels, so that the host queues them while these run
-            record = self._record[: min(max_supersteps, USUAL_SUPERSTEPS)]
+            record = self._record[: min(most, USUAL_SUPERSTEPS)]
             news = self.state.queue_copy(self._final)
             run.past[: len(record)].get(out=record, blocking=False)
             self.stream.synchronize()
@@ -269,10 +279,7 @@ class CudaExecutor:
         run.done, run.settled = news.field("superstep"), bool(news.field("settled"))
         done = run.done - first
         taken = record[:done] if done <= len(record) else run.past[:done].get()
-        statistics.supersteps = self.supersteps_of(taken.tolist(), first)
-        statistics.settled = run.settled
-        statistics.transfers = run.launcher.place.transferred()
-        return statistics
+        return self.supersteps_of(taken.tolist(), first)
 
     def _extend_past(self, supersteps: int) -> None:
         """Replace the array of records if it is too short for this many supersteps."""
