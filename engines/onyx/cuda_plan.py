@@ -284,7 +284,7 @@ class OnyxPlanner:
         if self.facts.max_in_degree >= self.hub:
             found.append((VerticesByDegree("hubs", self.hub, None, sides), self.setting.block))
             most = self.hub - 1
-        least = self.policy.middle_edges * share
+        least = self._middle_edges(share) * share
         middle = VerticesByDegree("middle", least, most, sides)
         owners = whole_warp(self.lane_group.per_warp)
         uneven = self.setting.feature_aware and share * self.policy.fewest_owners <= owners
@@ -295,6 +295,13 @@ class OnyxPlanner:
         ):
             found.append((middle, 32))
         return found
+
+    def _middle_edges(self, share: int) -> int:
+        """Return the number of in-edges for each of ``share`` lane groups from which a warp owns a vertex."""
+        policy, facts = self.policy, self.facts
+        differ = facts.max_in_degree >= policy.middle_edges * share
+        small = differ and facts.num_edges < policy.shared_edges
+        return min(policy.middle_edges, policy.fewer_middle_edges) if small else policy.middle_edges
 
     @property
     def hub(self) -> int:

@@ -60,6 +60,12 @@ class Policy:
     middle_edges: int = 32
     fewest_owners: int = 4
     middle_share: float = 0.03
+    # The same in-edges in small graphs, and the edges from which a graph is not small. From 8 in-edges, over from 32:
+    # searches and components, k = 1, 4 and 16, on Facebook, AS-Caida, cit-HepTh, email-Enron, R-MAT 10, 12 and 14 0.77
+    # to 1.08, 0.95 in the mean, label propagation 0.87 to 0.97, PageRank 0.89 to 1.02; R-MAT 15, of 883,000 edges, 0.90
+    # to 1.02; R-MAT 16 and 17 0.93 to 1.04 (H100, 27 November 2026).
+    fewer_middle_edges: int = 8
+    shared_edges: int = 1 << 20
     edges_of_lane_group: int = 8  # in-edges, on average, for each lane group that shares a vertex
     most_joined: int = 64  # floats of a lane that the lane groups of a vertex combine, at most
     # Bytes of a vertex's neighbours from which a launch is not limited to the resident blocks. Label propagation,
@@ -162,11 +168,12 @@ class Policy:
     # without 30 % of their edges, 64^2 0.734 and 0.704 (93 steps), 256^2 3.14 and 2.91 (415), 1414^2 37.8 and 16.2
     # (2246), 700^2 with k = 4 14.8 and 7.79 (1069), with k = 16 51 and 9.99 (1255), R-MAT 12 0.175 and 0.167 (5),
     # R-MAT 19 0.374 and 0.795 (7); components, 700^2 14.4 and 0.36, R-MAT 12 0.184 and 0.154, R-MAT 19 0.591 and 0.338.
-    # Other graphs had no part in these constants; docs/near-far.md has their times.
+    # Other graphs had no part in these constants; docs/near-far.md has their times. Hooking, whose launches have been
+    # recorded since, R-MAT 10 0.05, R-MAT 12 0.05, R-MAT 15 0.15, R-MAT 17 0.28, grid of 256^2 0.11.
     visiting_s: tuple[float, float, float, float] = (0.12e-3, 6.6e-6, 3.7e-12, 1.4e-12)
     following_s: tuple[float, float, float, float] = (0.12e-3, 16.8e-6, 8.8e-12, 6.5e-12)
     near_far_s: tuple[float, float, float] = (0.105e-3, 6.8e-6, 41e-12)
-    hooking_s: tuple[float, float] = (0.2e-3, 0.35e-9)
+    hooking_s: tuple[float, float] = (0.06e-3, 0.5e-9)
     # The same on a CPU: seconds of a superstep, and of a thread for an edge that features share, for each further
     # feature, and for an edge and feature where edges join near places; of near-far, the start of threads, and a thread
     # for a vertex and an edge, the latter also if what it keeps of a vertex, of near_far_bytes, is in a core's cache;

@@ -94,7 +94,7 @@ def expected(graph, values, reducer):
 
 def check(graph, reducer, features, device, seed=0):
     """Compare two runs, from different values, with SciPy. A run finds the trees itself: all vertices are in one before
-    it."""
+    it. The reset waits for what the device has been told to write."""
     program = flood(reducer, at_most=UNLIMITED)
     engine = OnyxEngine(HOOKED)
     assert isinstance(engine.supports(program, graph, features, device), Yes)
@@ -103,9 +103,9 @@ def check(graph, reducer, features, device, seed=0):
     rng = np.random.default_rng(seed)
     for _ in range(2):
         own = rng.integers(-50, 50, (graph.num_vertices, features)).astype(np.float32)
+        engine.prepared._parent[:] = 0
         engine.reset(Inputs({"own": own}))
         assert np.array_equal(engine.values("x"), own)
-        engine.prepared._parent[:] = 0
         statistics = engine.run(1)
         assert statistics.settled
         assert not statistics.supersteps
