@@ -20,6 +20,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # otherwise each worker starts a BLAS t
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     # Threads of kernels that wait for the next one would keep the cores from the other worker: a third of the time.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if "numpy" in sys.modules:  # another plugin of pytest has imported it, and BLAS has started its threads
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(1)
 
 pytest_plugins = ("pytester", "tests.selection", "tests.short_run")
 ROOT = Path(__file__).parents[1]
