@@ -23,8 +23,9 @@ class OnyxExecutor(PersistentExecutor):
     rebuild: int = 0
 
     def _blocks(self, kernel: CudaKernel) -> int:
-        """Return the blocks of a persistent kernel: if a superstep is one launch, no more than have work in it, but
-        one for each multiprocessor.
+        """Return the blocks of a persistent kernel: all that are resident, or fewer if a superstep is one launch.
+
+        These are at most as many as have work, and at least one for each multiprocessor.
 
         A barrier takes longer the more blocks wait for it. Whole runs with these blocks, over all resident ones: BFS,
         SSSP and components, k = 1, 4 and 16, on grids of 64^2 to 256^2 and random graphs 0.73 to 1.08, 0.89 in the

@@ -284,24 +284,25 @@ class OnyxPlanner:
         if self.facts.max_in_degree >= self.hub:
             found.append((VerticesByDegree("hubs", self.hub, None, sides), self.setting.block))
             most = self.hub - 1
-        least = self._middle_edges(share) * share
-        middle = VerticesByDegree("middle", least, most, sides)
         owners = whole_warp(self.lane_group.per_warp)
-        uneven = self.setting.feature_aware and share * self.policy.fewest_owners <= owners
-        if (
-            uneven
-            and least < self.hub
-            and middle.count(self.facts) * least > self.policy.middle_share * self.facts.num_edges
-        ):
-            found.append((middle, 32))
+        if self.setting.feature_aware and share * self.policy.fewest_owners <= owners:
+            lists = [VerticesByDegree("middle", least * share, most, sides) for least in self._middle_edges(share)]
+            fewest = self.policy.middle_share * self.facts.num_edges
+            fits = [one for one in lists if one.least < self.hub and one.count(self.facts) * one.least > fewest]
+            found += [(one, 32) for one in fits[:1]]
         return found
 
-    def _middle_edges(self, share: int) -> int:
-        """Return the number of in-edges for each of ``share`` lane groups from which a warp owns a vertex."""
+    def _middle_edges(self, share: int) -> tuple[int, ...]:
+        """Return the numbers of in-edges, for each of ``share`` lane groups, from which a warp may own a vertex.
+
+        The first one whose vertices have enough of the edges is taken. Fewer in-edges are tried in small graphs that
+        have vertices of many.
+        """
         policy, facts = self.policy, self.facts
         differ = facts.max_in_degree >= policy.middle_edges * share
-        small = differ and facts.num_edges < policy.shared_edges
-        return min(policy.middle_edges, policy.fewer_middle_edges) if small else policy.middle_edges
+        if differ and facts.num_edges < policy.small_graph and policy.fewer_middle_edges < policy.middle_edges:
+            return policy.fewer_middle_edges, policy.middle_edges
+        return (policy.middle_edges,)
 
     @property
     def hub(self) -> int:

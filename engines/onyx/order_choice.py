@@ -5,13 +5,14 @@ on a GPU is estimated to take
 
     supersteps = launch + S * step + visits * (edge + (k - 1) * feature)
     near_far   = launch + S * step + E * k * edge
-    hooking    = launches + V * k * value
+    hooking    = launches + min(V, most) * vertex + V * k * value
 
 with the times of :class:`engines.onyx.policy.Policy`, which are not the same in the three lines. The supersteps of
 :func:`engines.onyx.resolve.measured_choice` visit all edges, S * E, in one plan, and about E in plans that follow
-changes. Edges of near-far take longer, since none is skipped and features do not share them. Corrections of values are
-left out. Supersteps send more of them, so that this favours supersteps. On a GPU supersteps are also preferred if the
-other order is estimated to save less than a fifth, because they can be counted.
+changes. Edges of near-far take longer, since none is skipped and features do not share them. In a large graph most
+vertices find themselves in the largest tree, so that only the first ``most`` vertices take the time of one. Corrections
+of values are left out. Supersteps send more of them, so that this favours supersteps. On a GPU supersteps are also
+preferred if the other order is estimated to save less than a fifth, because they can be counted.
 
 On a CPU with T threads it is estimated to take
 
@@ -196,8 +197,8 @@ def by_supersteps(
 def without_supersteps(order: str, steps: float, graph: GraphFacts, features: int, policy: Policy) -> float:
     """Return the estimated seconds of a run by near-far or by hooking on a GPU."""
     if order == HOOKING:
-        launches, value = policy.hooking_s
-        return launches + graph.num_vertices * features * value
+        (launches, vertex, value), vertices = policy.hooking_s, graph.num_vertices
+        return launches + min(vertices, policy.hooking_vertices) * vertex + vertices * features * value
     launch, step, edge = policy.near_far_s
     return launch + steps * step + graph.num_edges * features * edge
 

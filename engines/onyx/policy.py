@@ -60,12 +60,13 @@ class Policy:
     middle_edges: int = 32
     fewest_owners: int = 4
     middle_share: float = 0.03
-    # The same in-edges in small graphs, and the edges from which a graph is not small. From 8 in-edges, over from 32:
-    # searches and components, k = 1, 4 and 16, on Facebook, AS-Caida, cit-HepTh, email-Enron, R-MAT 10, 12 and 14 0.77
-    # to 1.08, 0.95 in the mean, label propagation 0.87 to 0.97, PageRank 0.89 to 1.02; R-MAT 15, of 883,000 edges, 0.90
-    # to 1.02; R-MAT 16 and 17 0.93 to 1.04 (H100, 27 November 2026).
+    # In a graph of fewer than small_graph edges, some vertex of which has middle_edges, a warp owns vertices from so
+    # many in-edges on; where the largest degree is less, it took longer. From 8 in-edges, over from 32: searches and
+    # components, k = 1, 4 and 16, on Facebook, AS-Caida, cit-HepTh, email-Enron, R-MAT 10, 12 and 14 0.77 to 1.08, 0.95
+    # in the mean, label propagation 0.87 to 0.97, PageRank 0.89 to 1.02; R-MAT 15, of 883,000 edges, 0.90 to 1.02;
+    # R-MAT 16 and 17 0.93 to 1.04 (H100, 27 November 2026).
     fewer_middle_edges: int = 8
-    shared_edges: int = 1 << 20
+    small_graph: int = 1 << 20
     edges_of_lane_group: int = 8  # in-edges, on average, for each lane group that shares a vertex
     most_joined: int = 64  # floats of a lane that the lane groups of a vertex combine, at most
     # Bytes of a vertex's neighbours from which a launch is not limited to the resident blocks. Label propagation,
@@ -163,17 +164,19 @@ class Policy:
     bottom_up_costs: tuple[float, float] = (0.22, 2.75)
     # Of the default order of a run (engines.onyx.order_choice), on a GPU: seconds of its launch, of a step, of an edge,
     # and of each further feature of an edge, with all edges visited in each superstep; with changes followed, where an
-    # edge is visited about once; of near-far, for each feature of an edge alike; and of hooking, of its launches, and
-    # of a value of a vertex. Whole runs on one H100, 27 November 2026, supersteps and the other, ms: BFS on grids
-    # without 30 % of their edges, 64^2 0.734 and 0.704 (93 steps), 256^2 3.14 and 2.91 (415), 1414^2 37.8 and 16.2
-    # (2246), 700^2 with k = 4 14.8 and 7.79 (1069), with k = 16 51 and 9.99 (1255), R-MAT 12 0.175 and 0.167 (5),
-    # R-MAT 19 0.374 and 0.795 (7); components, 700^2 14.4 and 0.36, R-MAT 12 0.184 and 0.154, R-MAT 19 0.591 and 0.338.
-    # Other graphs had no part in these constants; docs/near-far.md has their times. Hooking, whose launches have been
-    # recorded since, R-MAT 10 0.05, R-MAT 12 0.05, R-MAT 15 0.15, R-MAT 17 0.28, grid of 256^2 0.11.
+    # edge is visited about once; of near-far, for each feature of an edge alike; and of hooking, of its launches, of a
+    # vertex, up to hooking_vertices of them, and of a value of a vertex. Whole runs on one H100, 27 November 2026,
+    # supersteps and the other, ms: BFS on grids without 30 % of their edges, 64^2 0.734 and 0.704 (93 steps), 256^2
+    # 3.14 and 2.91 (415), 1414^2 37.8 and 16.2 (2246), 700^2 with k = 4 14.8 and 7.79 (1069), with k = 16 51 and 9.99
+    # (1255), R-MAT 12 0.175 and 0.167 (5), R-MAT 19 0.374 and 0.795 (7); components, 700^2 14.4 and 0.36, R-MAT 12
+    # 0.184 and 0.154, R-MAT 19 0.591 and 0.338. Other graphs had no part in these constants; docs/near-far.md has their
+    # times. Hooking, whose launches have been recorded since, R-MAT 10 and 12 0.05, R-MAT 14 0.085, R-MAT 15 0.155,
+    # R-MAT 16 0.229, R-MAT 17 0.278, random graphs of 8,192 and 65,536 vertices 0.067 and 0.182, grid of 256^2 0.113.
     visiting_s: tuple[float, float, float, float] = (0.12e-3, 6.6e-6, 3.7e-12, 1.4e-12)
     following_s: tuple[float, float, float, float] = (0.12e-3, 16.8e-6, 8.8e-12, 6.5e-12)
     near_far_s: tuple[float, float, float] = (0.105e-3, 6.8e-6, 41e-12)
-    hooking_s: tuple[float, float] = (0.06e-3, 0.5e-9)
+    hooking_s: tuple[float, float, float] = (0.045e-3, 1.4e-9, 0.35e-9)
+    hooking_vertices: int = 1 << 17
     # The same on a CPU: seconds of a superstep, and of a thread for an edge that features share, for each further
     # feature, and for an edge and feature where edges join near places; of near-far, the start of threads, and a thread
     # for a vertex and an edge, the latter also if what it keeps of a vertex, of near_far_bytes, is in a core's cache;

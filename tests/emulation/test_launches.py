@@ -14,6 +14,7 @@ from harness.language.validation import compare
 from harness.lowering.cuda import executor as cuda
 from harness.lowering.cuda.launcher import Launcher
 from harness.lowering.cuda.loop import LOOK_EVERY
+from harness.lowering.cuda.run_state import RunState
 from tests.benchmarks.workloads import Aggregation
 from tests.engines.cuda_schedules import cuda_engine
 from tests.engines.programs import edges_and_loops, inputs_for, program_named, two_sides
@@ -146,3 +147,34 @@ def test_a_launch_that_does_not_wait_for_writes_of_the_host_is_found(emulated, m
             engine.run(1)
     engine.reset(inputs_for(program, graph, 1))
     assert engine.run(1).supersteps
+
+
+@pytest.mark.parametrize("algorithm", ["pagerank", "kcore", "als"])
+@pytest.mark.parametrize(
+    "schedule", ["pull", "changes-pull", "changes-push", "gunrock", "tigr", "simdx", "simdx-lists", "emogi-list"]
+)
+def test_a_run_of_several_parts_is_the_same(schedule, algorithm, emulated, monkeypatch):
+    """Parts end where the host reads the records: after an odd number of supersteps, so that buffers have swapped."""
+    given = algorithms()[algorithm]
+    graph = given.prepare_graph(two_sides() if algorithm == "als" else edges_and_loops())
+    features = 3 if algorithm == "als" else 1
+    program, inputs, runs = trace(given), given.inputs(graph, features), []
+    parts, begin = [], RunState.begin
+    monkeypatch.setattr(RunState, "begin", lambda state, **part: (parts.append(part), begin(state, **part)))
+    for most in (1 << 14, 3):
+        monkeypatch.setattr(cuda, "MOST_SUPERSTEPS", most)
+        engine = prepared(schedule, program, graph, features, emulated)
+        parts.clear()
+        engine.reset(inputs)
+        done = engine.run(20)
+        runs.append((done.supersteps, done.settled, done.transfers))
+        outputs = {name: engine.values(name) for name in program.outputs}
+        run = ReferenceRun(program, graph, features)
+        run.reset(inputs)
+        run.run(len(done.supersteps))
+        found = compare(program, outputs, {name: run.values(name) for name in program.outputs})
+        assert found.ok, found.detail
+        engine.close()
+    assert len(done.supersteps) > 3, "no run of several parts"
+    assert [part["first"] for part in parts] == list(range(0, len(done.supersteps), 3))
+    assert runs[0] == runs[1]

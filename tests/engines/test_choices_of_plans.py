@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from engines.onyx import cpu_plan
 from engines.onyx import cuda_engine as onyx_on_cuda
 from engines.onyx.cuda_bottom_up import explained
 from engines.onyx.cuda_engine import OnyxCudaEngine
+from engines.onyx.cuda_executor import OnyxExecutor
 from engines.onyx.cuda_hubs import VerticesByDegree
 from engines.onyx.cuda_plan import OnyxPlanner
 from engines.onyx.engine import OnyxEngine
@@ -27,6 +29,7 @@ from harness.graph.generators import grid
 from harness.language import K, minimum
 from harness.lowering.buffers import Holds
 from harness.lowering.cpu.policy import CpuPolicy
+from harness.lowering.cuda.persistent_executor import PersistentExecutor
 from harness.lowering.setting import LoweredProgram
 from tests.engines import bottom_up, gates
 from tests.engines.cuda_schedules import cuda_engine, plan_of
@@ -227,8 +230,56 @@ def of_every_degree(most=14, each=3):
     return Graph.from_edges(sources, ends, num_vertices=len(degrees), name="degrees")
 
 
+@pytest.mark.parametrize(
+    ("degrees", "small_graph", "least"),
+    [
+        ([40] * 9 + [10] * 30 + [2] * 300, 1 << 20, 8),
+        ([40] * 9 + [10] * 30 + [2] * 300, 1260, 32),  # as many edges as a graph that is not small
+        ([40] * 9 + [10] * 30 + [2] * 300, 1261, 8),
+        ([31] * 9 + [10] * 30 + [2] * 300, 1 << 20, None),  # no vertex of 32 in-edges
+        ([100] * 10 + [2] * 4000, 1 << 20, 32),  # too few vertices have 8 edges for a list of these
+        ([100] + [2] * 4000, 1 << 20, None),
+    ],
+)
+def test_a_warp_owns_vertices_of_fewer_edges_in_small_graphs(degrees, small_graph, least, monkeypatch):
+    policy = replace(OnyxCudaEngine.policy, edges_of_lane_group=99, small_graph=small_graph)
+    monkeypatch.setattr(OnyxCudaEngine, "policy", policy)
+    vertices = len(degrees)
+    ends, sources = np.repeat(np.arange(vertices), degrees), np.arange(sum(degrees)) % vertices
+    graph = Graph.from_edges(sources, ends, num_vertices=vertices, name="degrees", duplicates="keep")
+    assert graph.in_degrees.tolist() == degrees
+    schedule = OnyxSchedule(balance="warp", change_driven=False)
+    plan = plan_of(OnyxCudaEngine(schedule), program("pagerank"), graph, 1)
+    launches = plan.combined.steps if plan.combined else plan.launches
+    lists = {one.over for one in launches if isinstance(one.over, VerticesByDegree)}
+    assert [one.least for one in lists] == ([] if least is None else [least])
+
+
+@pytest.mark.parametrize(
+    ("vertices", "sides", "launches", "blocks"),
+    [
+        (1000, 1, 1, 132),  # 4 blocks have work, and a multiprocessor has a block
+        (60_000, 1, 1, 235),
+        (60_000, 2, 1, 157),  # of the larger side
+        (500_000, 1, 1, 528),  # all that are resident
+        (1000, 1, 2, 528),  # the work of several launches is in different blocks
+    ],
+)
+def test_a_barrier_waits_for_few_blocks_that_have_no_work(vertices, sides, launches, blocks, monkeypatch):
+    monkeypatch.setattr(PersistentExecutor, "_blocks", lambda self, kernel: 528)
+    bounds = [(0, vertices)] if sides == 1 else [(0, vertices // 3), (vertices // 3, vertices)]
+    steps = [SimpleNamespace(over="all", lanes=1, blocks=0)] * launches
+    executor = OnyxExecutor.__new__(OnyxExecutor)
+    executor.plan = SimpleNamespace(combined=SimpleNamespace(steps=steps), sides=bounds, threads=256)
+    executor.ranges = SimpleNamespace(bounds=lambda over, side: bounds[side])
+    executor.attributes = {"MultiProcessorCount": 132}
+    assert executor._blocks(None) == blocks
+    executor.plan.combined = None
+    assert executor._blocks(None) == 528
+
+
 @pytest.mark.parametrize("hub", [4, 5, 6, 14, 15, 99])
-@pytest.mark.parametrize("middle", [2, 3, 99])
+@pytest.mark.parametrize("middle", [2, 3, 10, 99])
 @pytest.mark.parametrize(("name", "options"), [
     ("pagerank", {"change_driven": False}), ("pagerank", {"change_driven": True}), ("bfs", {"direction": "adaptive"}),
 ])  # fmt: skip
@@ -243,8 +294,9 @@ def test_a_vertex_is_on_one_list_at_most_and_the_others_have_fewer_edges(name, o
     plan = plan_of(OnyxCudaEngine(OnyxSchedule(balance="warp", **options)), program(name), graph, 3)
     lists = {one.over for one in plan.launches if isinstance(one.over, VerticesByDegree)}
     listed = [one.of(graph).arrays[one.name] for one in lists]
-    limits = {"hubs": hub, "middle": middle}
-    wanted = {list_ for list_, used in (("hubs", hub <= 14), ("middle", middle < min(hub, 15))) if used}
+    fewer = 8 if middle == 10 and hub > 8 else middle  # the graph is small, and has vertices of 10 in-edges
+    limits = {"hubs": hub, "middle": fewer}
+    wanted = {list_ for list_, used in (("hubs", hub <= 14), ("middle", fewer < min(hub, 15))) if used}
     assert {one.name: one.least for one in lists} == {list_: limits[list_] for list_ in wanted}
     found = np.concatenate([np.zeros(0, int), *listed])
     least = min([limits[list_] for list_ in wanted], default=15)

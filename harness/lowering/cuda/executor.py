@@ -252,21 +252,21 @@ class CudaExecutor:
         if run.settled or max_supersteps < 1:
             return statistics
         while run.done < wanted and not run.settled:
-            statistics.supersteps += self._run_part(min(wanted - run.done, MOST_SUPERSTEPS))
+            statistics.supersteps += self._run_part(wanted - run.done)
         statistics.settled = run.settled
         statistics.transfers = run.launcher.place.transferred()
         return statistics
 
-    def _run_part(self, most: int) -> list[Superstep]:
-        """Run until settled or for ``most`` more supersteps; return their statistics."""
-        run = self.run_in_progress
+    def _run_part(self, left: int) -> list[Superstep]:
+        """Run until settled or for at most MOST_SUPERSTEPS of the ``left`` supersteps; return their statistics."""
+        run, most = self.run_in_progress, min(left, MOST_SUPERSTEPS)
         first, wanted = run.done, run.done + most
         with self.stream:
             self._extend_past(most)
             if not first:
                 self.store.edges.fetch(self.stream.ptr)
             self.state.begin(limit=wanted, first=first)
-            run.launcher.place.begin(most, everything=self._everything and not first)
+            run.launcher.place.begin(left, everything=self._everything and not first)
             self.loop(run, first, wanted)
             # the copies follow the kernels, so that the host queues them while these run
             record = self._record[: min(most, USUAL_SUPERSTEPS)]
