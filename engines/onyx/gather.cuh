@@ -151,9 +151,9 @@ __device__ inline void owners_of_wanted(const LaneGroup& group, Id first, Id las
 
 // Return the number of a warp counted from the middle of the grid on. The first blocks own hubs, and the last warps own
 // middle vertices. Other vertices begin in the middle of the grid, unless their flags are read ahead. In a kernel that
-// combines these launches a warp then seldom owns vertices of several kinds if the graph is small. Whole runs, over owners that
-// all begin in the first block: searches and components on seven small graphs and R-MAT 15 to 17 0.67 to 1.08, 0.88 in
-// the mean, label propagation 0.62 to 0.99, PageRank 0.79 to 1.02 (H100, 27 November 2026).
+// combines these launches a warp then seldom owns vertices of several kinds if the graph is small. Whole runs, over
+// owners that all begin in the first block: searches and components on seven small graphs and R-MAT 15 to 17 0.67 to
+// 1.08, 0.88 in the mean, label propagation 0.62 to 0.99, PageRank 0.79 to 1.02 (H100, 27 November 2026).
 __device__ inline Id from_middle(Id warp, Id warps)
 {
     const Id half = warps / 2;
