@@ -82,7 +82,10 @@ def _few_cells(monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Return the folder that the pages call FOLDER, with the README's preset, in an otherwise empty working folder."""
+    """Return the folder that the pages call FOLDER, with the README's preset, in a working folder with a graph.
+
+    The pages call the file of a graph GRAPH.
+    """
     monkeypatch.chdir(tmp_path)
     preset = tmp_path / "FOLDER" / "experiment" / "mine.yaml"
     preset.parent.mkdir(parents=True)
@@ -98,7 +101,7 @@ def folder(tmp_path, monkeypatch):
 def test_a_command_of_the_harness_is_planned(capsys, monkeypatch, command):
     tried = {key: {"error": "not tried"} for key in doctor.TRIALS} | {"numba": {"version": "0"}}
     monkeypatch.setattr(doctor, "run_probe", lambda: tried)
-    arguments = words(command)[1:]
+    arguments = [word.replace("=GRAPH", "=roads.gr") for word in words(command)[1:]]
     runs_nothing = "--help" in arguments or "".join(arguments[:1]) in COMMANDS_OF_THE_HARNESS
     try:
         status = application.main(arguments if runs_nothing else [*arguments, "dry_run=true"])

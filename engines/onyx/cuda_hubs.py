@@ -10,6 +10,7 @@ import numpy as np
 from harness.api.cuda import Listed, WorkList, by_side
 
 if TYPE_CHECKING:
+    from engines.onyx.policy import Policy
     from harness.api import Graph, GraphFacts
     from harness.api.cuda import Bounds
 
@@ -40,3 +41,15 @@ class VerticesByDegree(WorkList):
     def nbytes(self, graph: GraphFacts) -> int:
         """Return the bytes of the list."""
         return 4 * self.count(graph)
+
+
+def middle_edges(facts: GraphFacts, policy: Policy, share: int) -> tuple[int, ...]:
+    """Return the numbers of in-edges, for each of ``share`` lane groups, from which a warp may own a vertex.
+
+    The first one whose vertices have enough of the edges is taken. Fewer in-edges are tried in small graphs that have
+    vertices of many.
+    """
+    differ = facts.max_in_degree >= policy.middle_edges * share
+    if differ and facts.num_edges < policy.small_graph and policy.fewer_middle_edges < policy.middle_edges:
+        return policy.fewer_middle_edges, policy.middle_edges
+    return (policy.middle_edges,)

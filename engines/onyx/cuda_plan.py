@@ -12,7 +12,7 @@ from engines.onyx.cuda_adaptive import RebuildingPulls
 from engines.onyx.cuda_choices import doubled_vertices, setting_of, thresholds_of
 from engines.onyx.cuda_edge_changes import EdgeChanges, doubled_edges, order_of
 from engines.onyx.cuda_fused_next_superstep import last_reader, reduces_alone, update_and_reduce
-from engines.onyx.cuda_hubs import VerticesByDegree
+from engines.onyx.cuda_hubs import VerticesByDegree, middle_edges
 from engines.onyx.cuda_parts import ARRAYS, PartsOfSources
 from engines.onyx.cuda_persistent import persist
 from engines.onyx.cuda_pull import PullKernels, whole_warp
@@ -286,23 +286,14 @@ class OnyxPlanner:
             most = self.hub - 1
         owners = whole_warp(self.lane_group.per_warp)
         if self.setting.feature_aware and share * self.policy.fewest_owners <= owners:
-            lists = [VerticesByDegree("middle", least * share, most, sides) for least in self._middle_edges(share)]
+            lists = [
+                VerticesByDegree("middle", least * share, most, sides)
+                for least in middle_edges(self.facts, self.policy, share)
+            ]
             fewest = self.policy.middle_share * self.facts.num_edges
             fits = [one for one in lists if one.least < self.hub and one.count(self.facts) * one.least > fewest]
             found += [(one, 32) for one in fits[:1]]
         return found
-
-    def _middle_edges(self, share: int) -> tuple[int, ...]:
-        """Return the numbers of in-edges, for each of ``share`` lane groups, from which a warp may own a vertex.
-
-        The first one whose vertices have enough of the edges is taken. Fewer in-edges are tried in small graphs that
-        have vertices of many.
-        """
-        policy, facts = self.policy, self.facts
-        differ = facts.max_in_degree >= policy.middle_edges * share
-        if differ and facts.num_edges < policy.small_graph and policy.fewer_middle_edges < policy.middle_edges:
-            return policy.fewer_middle_edges, policy.middle_edges
-        return (policy.middle_edges,)
 
     @property
     def hub(self) -> int:
