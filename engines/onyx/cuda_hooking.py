@@ -50,7 +50,7 @@ class HookingCudaEngine(HookingEngine):
     device: Device
     _store: DeviceStore | None = None  # once it is built
     _parent: Any = None  # once it is prepared
-    _launches: Replay | None = None  # of a run, with the values in the array of the last reset
+    _launches: Replay | None = None  # of a run, once the values are on the device
 
     def bytes_needed(self, graph: Graph, row_bytes: int) -> int:
         """Return the bytes of the graph's out-edges, of the forest, and of the values before and after a run."""
