@@ -312,7 +312,7 @@ def _guard_of(matrix: CsrMatrix, dense: Array, way: Way, expected: Array, tolera
     SpMM algorithms 1 and 3 read the operand's first row in lanes that have no entry, and multiply it by 0.
 
     Raises WrongProduct if no guard helps. SpMM algorithm 3 with preprocessing leaves rows of the result unwritten if a
-    row has thousands of entries, and the empty one of two rows with 32 or more features (cuSPARSE of CUDA 13.0, H200).
+    row has thousands of entries, and the empty one of two rows (cuSPARSE of CUDA 13.0, H100 and H200).
     """
     first: tuple[Guard, ...] = ("first",) if len(matrix.unused) and int(matrix.unused[0]) == 0 else ()
     for guard in ("none", *first, "all"):

@@ -149,17 +149,6 @@ __device__ inline void owners_of_wanted(const LaneGroup& group, Id first, Id las
     });
 }
 
-// Return the number of a warp counted from the middle of the grid on. The first blocks own hubs, and the last warps own
-// middle vertices. Other vertices begin in the middle of the grid, unless their flags are read ahead. In a kernel that
-// combines these launches a warp then seldom owns vertices of several kinds if the graph is small. Whole runs, over
-// owners that all begin in the first block: searches and components on seven small graphs and R-MAT 15 to 17 0.67 to
-// 1.08, 0.88 in the mean, label propagation 0.62 to 0.99, PageRank 0.79 to 1.02 (H100, 27 November 2026).
-__device__ inline Id from_middle(Id warp, Id warps)
-{
-    const Id half = warps / 2;
-    return warp < half ? warp + (warps - half) : warp - half;
-}
-
 // For the wanted vertices: start(v); visit(got, u, v, e) for each lane group's share of its in-edges, until a lane
 // group has enough(); join() sums the values of the lane groups; finish(v) by one lane group. Vertices of MANY edges or
 // more are left to gather_middle and gather_hubs; MANY = 0: none are. The vertices of ROUNDS rounds of a block are
@@ -186,8 +175,7 @@ __device__ inline void gather(const LaneGroup& group, const EdgeId* offsets, con
         owners_of_wanted<SHARE>(group, first, last, wanted, owned);
     } else {
         const Id of_block = first + blockIdx.x * ROUNDS * PER_BLOCK;
-        const Id warp = MANY ? from_middle(warp_of_grid(), warps_of_grid()) : warp_of_grid();
-        const Id begin = ROUNDS ? of_block + threadIdx.x / 32 * PER_WARP : first + warp * PER_WARP;
+        const Id begin = ROUNDS ? of_block + threadIdx.x / 32 * PER_WARP : first + warp_of_grid() * PER_WARP;
         const Id all = ROUNDS ? at_most(of_block + ROUNDS * PER_BLOCK, last) : last;
         const Id stop = mine < PER_WARP ? all : first;  // spare lane groups have no vertex
         for (Id v = begin + mine; v < stop; v += ROUNDS ? PER_BLOCK : warps_of_grid() * PER_WARP)
@@ -215,7 +203,11 @@ __device__ inline void owners_of_listed(const Id* listed, Id first, Id last, Id 
     }
 }
 
-// Do the same for the wanted vertices of `middle`, with a warp for each; its first SHARE lane groups gather.
+// Do the same for the wanted vertices of `middle`, with a warp for each; its first SHARE lane groups gather. The last
+// warps own the first vertices of the list, and the first warps those of gather. A kernel that combines both, and
+// gather_hubs, then keeps more multiprocessors busy if the graph is small. Whole runs, over owners that all begin in the
+// first block: searches and components on seven small graphs and R-MAT 15 to 17 0.67 to 1.08, 0.88 in the mean, label
+// propagation 0.62 to 0.99, PageRank 0.79 to 1.02 (H100, 27 November 2026).
 template <int SHARE, int DEPTH, bool AHEAD,
           class Wanted, class Start, class Fetch, class Visit, class Enough, class Join, class Finish>
 __device__ inline void gather_middle(const LaneGroup& group, const Id* middle, const EdgeId* offsets, const Id* neighbours,
@@ -233,8 +225,8 @@ __device__ inline void gather_middle(const LaneGroup& group, const Id* middle, c
     });
 }
 
-// Do the same for the wanted vertices of `hubs`, with a block for each; the first SHARE lane groups of its warps
-// gather.
+// Do the same for the wanted vertices of `hubs`, with a block for each, from the middle of the grid on; the first SHARE
+// lane groups of its warps gather.
 template <int SHARE, int DEPTH, bool AHEAD,
           class Wanted, class Start, class Fetch, class Visit, class Enough, class Join, class Finish>
 __device__ inline void gather_hubs(const LaneGroup& group, const Id* hubs, const EdgeId* offsets, const Id* neighbours,
@@ -243,7 +235,8 @@ __device__ inline void gather_hubs(const LaneGroup& group, const Id* hubs, const
 {
     constexpr int STRIDE = BLOCK / 32 * SHARE;
     const int part = threadIdx.x / 32 * SHARE + group.number;
-    owners_of_listed<AHEAD>(hubs, first, last, blockIdx.x, gridDim.x, wanted, [&](Id v) {
+    const Id half = gridDim.x / 2, owner = blockIdx.x < half ? blockIdx.x + (gridDim.x - half) : blockIdx.x - half;
+    owners_of_listed<AHEAD>(hubs, first, last, owner, gridDim.x, wanted, [&](Id v) {
         if (group.number < SHARE) {  // spare lanes have no memory for the results
             start(v);
             visit_edges<SHARE, STRIDE, DEPTH>(

@@ -72,7 +72,7 @@ NEVER_REBUILT = ("feature_diffusion", "hits")
 # With these options a version of cuSPARSE left rows of products out on these graphs, with so many features or more: the
 # row of thousands of entries, and an empty row behind the only row that has entries. It is refused then.
 LEFT_OUT = {"algorithm": 3, "preprocess": "yes"}
-LEFT_OUT_ON = {"hub": 1, "one loop": 32}
+LEFT_OUT_ON = {"hub": 1, "one loop": 2}
 WIDE = ("manifold_ranking", 2)  # an edge has values of every feature: MB of a window that holds the edges of a hub
 
 
