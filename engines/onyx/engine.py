@@ -22,7 +22,7 @@ _HOOKING = {
 }
 _NEAR_FAR = {
     "cpu": "harness.lowering.cpu.near_far:NearFarCpuEngine",
-    "cuda": "harness.lowering.cuda.near_far:NearFarCudaEngine",
+    "cuda": "harness.lowering.cuda.near_far:near_far_with_short_lists",
 }
 
 

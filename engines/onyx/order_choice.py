@@ -4,15 +4,16 @@ Paths may be found by near-far, and components by hooking. With S supersteps, E 
 on a GPU is estimated to take
 
     supersteps = launch + S * step + visits * (edge + (k - 1) * feature)
-    near_far   = launch + S * step + E * k * edge
+    near_far   = launch + S * step + E * k * visits * edge
     hooking    = launches + min(V, most) * vertex + V * k * value
 
 with the times of :class:`engines.onyx.policy.Policy`, which are not the same in the three lines. The supersteps of
 :func:`engines.onyx.resolve.measured_choice` visit all edges, S * E, in one plan, and about E in plans that follow
-changes. Edges of near-far take longer, since none is skipped and features do not share them. In a large graph most
-vertices find themselves in the largest tree, so that only the first ``most`` vertices take the time of one. Corrections
-of values are left out. Supersteps send more of them, so that this favours supersteps. On a GPU supersteps are also
-preferred if the other order is estimated to save less than a fifth, because they can be counted.
+changes. Edges of near-far take longer, since none is skipped and features do not share them. It visits them once if
+messages read no inputs of edges, and else more often. Its steps take less time if they have few edges, E * k / S, for
+one block then sends them. In a large graph most vertices find themselves in the largest tree, so that only the first
+``most`` vertices take the time of one. On a GPU supersteps are preferred if the other order is estimated to save less
+than a tenth, because they can be counted.
 
 On a CPU with T threads it is estimated to take
 
@@ -119,7 +120,7 @@ def chosen_order(
     if device.kind == "cuda":
         found = {
             SUPERSTEPS: by_supersteps(schedule, program, expected.steps, graph, features, policy),
-            other: without_supersteps(other, expected.steps, graph, features, policy),
+            other: without_supersteps(other, program, expected.steps, graph, features, policy),
         }
     else:
         found = {
@@ -194,13 +195,18 @@ def by_supersteps(
     return launch + steps * step + visits * (edge + (features - 1) * feature)
 
 
-def without_supersteps(order: str, steps: float, graph: GraphFacts, features: int, policy: Policy) -> float:
+def without_supersteps(
+    order: str, program: Program, steps: float, graph: GraphFacts, features: int, policy: Policy
+) -> float:  # fmt: skip
     """Return the estimated seconds of a run by near-far or by hooking on a GPU."""
     if order == HOOKING:
         (launches, vertex, value), vertices = policy.hooking_s, graph.num_vertices
         return launches + min(vertices, policy.hooking_vertices) * vertex + vertices * features * value
     launch, step, edge = policy.near_far_s
-    return launch + steps * step + graph.num_edges * features * edge
+    short, few = policy.near_far_short
+    edges, found = graph.num_edges * features, priority_order(program)
+    visits = policy.near_far_visits if isinstance(found, PriorityOrder) and found.inputs else 1.0
+    return launch + steps * (short if edges <= few * steps else step) + edges * visits * edge
 
 
 def supersteps_on_cpu(

@@ -165,16 +165,23 @@ class Policy:
     # Of the default order of a run (engines.onyx.order_choice), on a GPU: seconds of its launch, of a step, of an edge,
     # and of each further feature of an edge, with all edges visited in each superstep; with changes followed, where an
     # edge is visited about once; of near-far, for each feature of an edge alike; and of hooking, of its launches, of a
-    # vertex, up to hooking_vertices of them, and of a value of a vertex. Whole runs on one H100, 27 November 2026,
-    # supersteps and the other, ms: BFS on grids without 30 % of their edges, 64^2 0.734 and 0.704 (93 steps), 256^2
-    # 3.14 and 2.91 (415), 1414^2 37.8 and 16.2 (2246), 700^2 with k = 4 14.8 and 7.79 (1069), with k = 16 51 and 9.99
-    # (1255), R-MAT 12 0.175 and 0.167 (5), R-MAT 19 0.374 and 0.795 (7); components, 700^2 14.4 and 0.36, R-MAT 12
-    # 0.184 and 0.154, R-MAT 19 0.591 and 0.338. Other graphs had no part in these constants; docs/near-far.md has their
-    # times. Hooking, whose launches have been recorded since, R-MAT 10 and 12 0.05, R-MAT 14 0.085, R-MAT 15 0.155,
-    # R-MAT 16 0.229, R-MAT 17 0.278, random graphs of 8,192 and 65,536 vertices 0.067 and 0.182, grid of 256^2 0.113.
+    # vertex, up to hooking_vertices of them, and of a value of a vertex. Whole runs on one H100, 27 November 2026, ms,
+    # by supersteps: BFS on grids without 30 % of their edges, 64^2 0.734 (93 steps), 256^2 3.14 (415), 1414^2 37.8
+    # (2246), 700^2 with k = 4 14.8 (1069), with k = 16 51 (1255), R-MAT 12 0.175 (5), R-MAT 19 0.374 (7); components,
+    # 700^2 14.4, R-MAT 12 0.184, R-MAT 19 0.591. Hooking: 700^2 0.36, R-MAT 10 and 12 0.05, R-MAT 14 0.085, R-MAT 15
+    # 0.155, R-MAT 16 0.229, R-MAT 17 0.278, random graphs of 8,192 and 65,536 vertices 0.067 and 0.182, grid of 256^2
+    # 0.113.
     visiting_s: tuple[float, float, float, float] = (0.12e-3, 6.6e-6, 3.7e-12, 1.4e-12)
     following_s: tuple[float, float, float, float] = (0.12e-3, 16.8e-6, 8.8e-12, 6.5e-12)
-    near_far_s: tuple[float, float, float] = (0.105e-3, 6.8e-6, 41e-12)
+    # Near-far has two times of a step: one with which one block sends short lists, if a superstep visits no more than
+    # so many edges on average. If edges have lengths, it visits them so many times. BFS, ms: grids without 30 % of
+    # their edges, 64^2 0.276 (93 steps of 121 edges), 256^2 1.21 (415 of 440), with k = 4 2.43 (415 of 1760), 700^2
+    # 5.89 (1041 of 1310), with k = 16 9.32 (1255), 1414^2 15.2 (2246); random graph of 65,536 vertices 0.130, with
+    # k = 4 and 16 0.193 and 0.395; R-MAT 12 0.108; email-Enron with k = 4 and 16 0.228 and 0.462 (one H100, 27
+    # November 2026). SSSP visited 1.3 times the edges on these grids, 1.8 on R-MAT 12 and 14, 2.2 on the random graph.
+    near_far_s: tuple[float, float, float] = (0.05e-3, 6.6e-6, 45e-12)
+    near_far_short: tuple[float, int] = (3e-6, 1024)
+    near_far_visits: float = 1.8
     hooking_s: tuple[float, float, float] = (0.045e-3, 1.4e-9, 0.35e-9)
     hooking_vertices: int = 1 << 17
     # The same on a CPU: seconds of a superstep, and of a thread for an edge that features share, for each further
@@ -195,7 +202,7 @@ class Policy:
     flood_visits: float = 2.7
     # Of the time of supersteps, which can be counted and limited: an order without them must be estimated to take less,
     # on a GPU.
-    order_gain: float = 0.8
+    order_gain: float = 0.9
     order_features: tuple[int, int] = (128, 16)  # the most with which orders were compared, on a CPU and on a GPU
 
     # Edges that a lane group fetches at once in a pull that may end rows early. With 2, and with 4, whole runs on R-MAT

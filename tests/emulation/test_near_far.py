@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import weakref
 from types import SimpleNamespace
 
@@ -124,12 +125,52 @@ def test_a_hub_that_ends_a_threshold_sends_once(style, emulated_near_far):
     style.close()
 
 
-def test_a_full_collection_of_a_block_is_appended_directly(emulated_near_far, monkeypatch):
+def with_sizes(monkeypatch, **sizes):
+    """Have the source of the kernels define constants with other values."""
     text = near_far.NearFarCudaEngine.source
-    monkeypatch.setattr(
-        near_far.NearFarCudaEngine, "source", lambda self: text(self).replace("ROOM = 1024", "ROOM = 3")
-    )
-    check(OnyxEngine(OnyxSchedule(order="near_far")), "lengths", GRAPHS["hub"](), 2, emulated_near_far)
+
+    def source(engine):
+        found = text(engine)
+        for name, size in sizes.items():
+            found, times = re.subn(rf"(#define {name} |constexpr Item {name} = )[^;\n]*", rf"\g<1>{size}", found)
+            assert times == 1, name
+        return found
+
+    monkeypatch.setattr(near_far.NearFarCudaEngine, "source", source)
+
+
+@pytest.mark.parametrize("delta", [3.0, 1e30])
+@pytest.mark.parametrize("name", ["hub", "skewed", "roads", "scattered"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"ROOM": 3, "SHORT": 2},  # full collections
+        {"MOST_EDGES": 30},  # items whose edges are left for all blocks
+        {"SHORT": 3, "MOST_SHORT": 2},  # other blocks have waited long enough
+        {"SHORT": 0},
+        {"SHORT": 1000},
+    ],
+    ids=str,
+)
+def test_other_sizes_give_the_values_of_supersteps(sizes, name, delta, emulated_near_far, monkeypatch):
+    with_sizes(monkeypatch, **sizes)
+    check(OnyxEngine(OnyxSchedule(order="near_far", delta=delta)), "lengths", GRAPHS[name](), 2, emulated_near_far)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("program", ["hops", "copies"])
+def test_short_lists_do_the_work_of_others(name, program, emulated_near_far, monkeypatch):
+    """Each superstep sends the same list, whether one block sends it or all of them, unless that is left to them."""
+    graph, found = GRAPHS[name](), []
+    left = np.diff(graph.csr.offsets).max(initial=0) > 4 * near_far.LONG
+    for short in (0, 1, 7, 1000):
+        with monkeypatch.context() as changed:
+            with_sizes(changed, SHORT=short)
+            found.append(check(OnyxEngine(OnyxSchedule(order="near_far")), program, graph, 1, emulated_near_far))
+    first = found[0]
+    for other in found[1:]:
+        assert left or other["supersteps"] == first["supersteps"]
+        assert (other["thresholds"], other["edges"]) == (first["thresholds"], first["edges"])
 
 
 def test_the_pieces_of_hubs_are_those_of_their_edges(monkeypatch):

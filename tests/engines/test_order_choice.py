@@ -77,10 +77,11 @@ def test_components_of_meshes_are_found_by_hooking(device):
 
 def test_an_order_that_saves_little_is_not_taken_on_a_gpu():
     graph = facts(Degrees(((2, 1000), (3, 3000), (4, 1000))))
-    estimates = dict(chosen(graph).estimates)
-    assert DEFAULT.order_gain < estimates["near_far"] / estimates["supersteps"] < 1
-    assert chosen(graph).order == "supersteps"
-    assert chosen(graph, policy=replace(DEFAULT, order_gain=1.0)).order == "near_far"
+    supersteps = dict(chosen(graph).estimates)["supersteps"]
+    for share, order in ((0.89, "near_far"), (0.91, "supersteps")):  # of the time of supersteps
+        policy = replace(DEFAULT, near_far_s=(share * supersteps, 0, 0), near_far_short=(0, 0))
+        assert chosen(graph, policy=policy).order == order
+    assert chosen(graph, policy=replace(policy, order_gain=1.0)).order == "near_far"
     cpu = dict(chosen(graph, device=CPU).estimates)
     for share, order in ((0.99, "near_far"), (1.01, "supersteps")):  # of the time of supersteps
         vertex = DEFAULT.cpu_near_far_cached_s[0] * share * cpu["supersteps"] / cpu["near_far"]
@@ -119,8 +120,8 @@ def test_supersteps_have_a_reason(given, reason, device):
 
 @pytest.mark.parametrize(("device", "most"), [(GPU, 16), (CPU, 128)], ids=["gpu", "cpu"])
 def test_orders_are_chosen_with_as_many_features_as_were_compared(device, most):
-    assert chosen(facts(MESH), features=most, device=device).order == "near_far"
-    found = chosen(facts(MESH), features=most + 1, device=device)
+    assert chosen(facts(MESH), algorithm=BFS, features=most, device=device).order == "near_far"
+    found = chosen(facts(MESH), algorithm=BFS, features=most + 1, device=device)
     assert (found.order, found.reason) == ("supersteps", f"orders were compared with up to {most} features")
 
 
@@ -152,6 +153,24 @@ def test_more_edges_favour_supersteps_and_more_steps_near_far():
     mesh = dict(chosen(facts(MESH)).estimates)
     large = dict(chosen(facts(Degrees(tuple((degree, 4 * count) for degree, count in MESH.counts)))).estimates)
     assert large["supersteps"] / large["near_far"] > 0.5 * mesh["supersteps"] / mesh["near_far"] > 1
+
+
+# the estimates of near-far on a GPU -----------------------------------------------------------------------------------
+def test_short_steps_take_less_time_and_lengths_more_visits():
+    launch, step, edge = DEFAULT.near_far_s
+    short, few = DEFAULT.near_far_short
+    for count, features, one in ((few, 1, short), (few + 1, 1, step), (few // 2, 2, short), (few // 2 + 1, 2, step)):
+        expected = expected_supersteps(of_edges_of_steps(count)).steps
+        assert expected == 256
+        for algorithm, visits in ((BFS, 1.0), (SSSP, DEFAULT.near_far_visits)):
+            found = dict(chosen(of_edges_of_steps(count), algorithm=algorithm, features=features).estimates)["near_far"]
+            assert found == pytest.approx(launch + 256 * one + 256 * count * features * visits * edge)
+
+
+def of_edges_of_steps(edges_of_step):
+    """Return the facts of a mesh in a plane, with so many edges in each of the 256 expected supersteps."""
+    degrees = Degrees(((4, 65_536),))
+    return GraphFacts(65_536, 256 * edges_of_step, 4, degrees, degrees)
 
 
 # the estimates on a CPU -----------------------------------------------------------------------------------------------
@@ -346,7 +365,8 @@ def test_explicit_supersteps_are_recorded_and_give_no_reason():
     assert "order: " not in engine.explain()
 
 
-def test_small_graphs_take_supersteps_which_say_why():
+def test_supersteps_that_are_chosen_say_why(monkeypatch):
+    monkeypatch.setattr(OnyxEngine, "policy", replace(DEFAULT, near_far_s=(1.0, 0, 0)))
     engine = generated(grid(8, 8))
     options = engine.resolved_options()
     assert options["order"] == "supersteps"

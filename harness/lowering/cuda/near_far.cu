@@ -2,8 +2,9 @@
 // a vertex: vertex * LANES + feature.
 //
 // The source before this text defines BLOCK (threads), LANES_OF_GROUP (lanes that share an item's edges, a power of two
-// up to 32), LONG (edges; items of more are cut into pieces of as many, which blocks share), LANES, LEAST (1 if the least
-// value is the best, else 0), WORST, the value of vertices that nothing has reached, and the class Message.
+// up to 32), LONG (edges; items of more are cut into pieces of as many, which blocks share), SHORT (items; a list of no
+// more is sent by one block; 0: none is), LANES_OF_SHORT (lanes that share an item's edges in such a list), LANES, LEAST
+// (1 if the least value is the best, else 0), WORST, the value of vertices that nothing has reached, and the class Message.
 // ARRAYS stands for the parameters of all kernels. GIVEN is the inputs of edges among them, as arguments of Message.
 
 typedef long long Position;
@@ -12,6 +13,10 @@ typedef unsigned long long Total;
 
 constexpr Item ROOM = 1024;             // items that a block collects before it appends them to a list
 constexpr Item LANE_GROUPS = BLOCK / LANES_OF_GROUP;  // of a block
+constexpr int AHEAD = 2;  // edges that a lane fetches at once where their number is not known to be small
+constexpr Item MOST_EDGES = 4 * LONG;  // that warps share, of a short list; items with more are left for all blocks
+constexpr Item MOST_SHORT = 1u << 16;  // short lists that a block sends before other blocks have waited long enough
+static_assert(SHORT <= ROOM, "the list that follows a short one is collected by the block");
 
 // Counters in pairs: one is in use, and one is empty. `best`: of the far pile, as the bits of a float.
 struct State {
@@ -20,7 +25,9 @@ struct State {
     Item supersteps, thresholds;
     int threshold;  // if each step is a launch
     Total edges;
-    Item superstep, pile;  // likewise
+    Item superstep, pile;  // likewise; `superstep` also after short lists
+    Item listed, reached;  // of the list that follows short ones: its length, and its superstep
+    Item left;             // 1: it has items whose edges are too many for one block
 };
 
 __device__ inline bool better(float a, float b) { return LEAST ? a < b : a > b; }
@@ -28,16 +35,30 @@ __device__ inline bool better(float a, float b) { return LEAST ? a < b : a > b; 
 // Other blocks write at the same time, or before the last barrier: reads go past the caches of multiprocessors.
 template <class Value> __device__ inline Value seen(const Value* place) { return *(const volatile Value*)place; }
 
-// Replaces a value by a better one; returns whether it did. Floats of one sign are ordered like their bits. `first`: look
-// at the value before, which saves the atomic operation of most messages and takes another access to memory.
+// Replaces a value if the other one is better; returns the bits before. Floats of one sign are ordered like their bits.
+__device__ inline int replaced(float* place, float value)
+{
+    const int bits = __float_as_int(value);
+    int* const whole = (int*)place;
+    unsigned* const positive = (unsigned*)place;
+    if (LEAST) return bits >= 0 ? atomicMin(whole, bits) : int(atomicMax(positive, unsigned(bits)));
+    return bits >= 0 ? atomicMax(whole, bits) : int(atomicMin(positive, unsigned(bits)));
+}
+
+// Returns whether a value has replaced these bits.
+__device__ inline bool has_replaced(float value, int before)
+{
+    const int bits = __float_as_int(value);
+    if (LEAST) return bits >= 0 ? bits < before : unsigned(bits) > unsigned(before);
+    return bits >= 0 ? bits > before : unsigned(bits) < unsigned(before);
+}
+
+// Replaces a value by a better one; returns whether it did. `first`: look at the value before, which saves the atomic
+// operation of most messages and takes another access to memory.
 __device__ inline bool improve(float* place, float value, bool first)
 {
     if (value != value || (first && !better(value, seen(place)))) return false;
-    const int bits = __float_as_int(value);
-    int* const whole = (int*)place;
-    if (LEAST)
-        return bits >= 0 ? bits < atomicMin(whole, bits) : unsigned(bits) > atomicMax((unsigned*)place, unsigned(bits));
-    return bits >= 0 ? bits > atomicMax(whole, bits) : unsigned(bits) < atomicMin((unsigned*)place, unsigned(bits));
+    return has_replaced(value, replaced(place, value));
 }
 
 // Items that a block collects for a list, so that the list's counter is incremented once for many.
@@ -54,6 +75,12 @@ __device__ inline void append(Collected& own, Item* list, Item* count, Item item
     else list[atomicAdd(count, 1u)] = item;
 }
 
+// Items whose edges all warps of a block share; `edges`: of a short list.
+struct Rows {
+    Item count, edges;
+    Item items[LANE_GROUPS];
+};
+
 // Near and far lists are pairs, each list of as many items as there are. `noted`: the superstep for which an item was last
 // listed. `waits`: 1 if an item is in the far pile.
 struct Run {
@@ -65,30 +92,52 @@ struct Run {
     State* state;
     Message message;
     Collected *nearest, *others;  // of the block
+    Rows* rows;                   // likewise
     float threshold;
     Item superstep, pile;  // pile: which of the two far lists is in use
-    Total edges;           // that this thread visited
+    Item edges;            // that this thread visited
     bool looks;            // at a value before an atomic operation on it
+    bool alone;            // a block sends short lists
 
     __device__ Item* near(int which) const { return which ? near_1 : near_0; }
     __device__ Item* far(int which) const { return which ? far_1 : far_0; }
     __device__ int next() const { return (superstep + 1) & 1; }  // the near list that the next superstep sends
+    __device__ Item* length() const { return alone ? &state->listed : state->near + next(); }  // of that list
     __device__ bool is_near(float value) const { return !better(threshold, value); }
 
-    __device__ void send(float value, Item lane, Position e)
+    // Sends along `count` edges from `begin` on: this thread along number i, and so on with a stride. Accesses to memory
+    // for DEPTH of them overlap.
+    template <int DEPTH>
+    __device__ void send(Item item, float value, Position begin, Item count, Item i, Item stride)
     {
-        const Item reached = neighbours[e] * Item(LANES) + lane;
-        const float sent = message(value, e);
-        ++edges;
-        if (!improve(values + reached, sent, looks)) return;
-        if (is_near(sent)) {
-            if (atomicExch(noted + reached, superstep + 1) != superstep + 1) enter_near(reached);
-        } else if (atomicExch(waits + reached, 1u) == 0) {
-            enter_far(reached, pile);
+        for (; i < count; i += stride * DEPTH) {
+            Item reached[DEPTH];
+            float sent[DEPTH];
+            int before[DEPTH];
+            bool improves[DEPTH], enters[DEPTH];
+            _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
+                const Item mine = i + d * stride, at = DEPTH == 1 || mine < count ? mine : count - 1;
+                reached[d] = neighbours[begin + at] * Item(LANES) + item % Item(LANES);
+                sent[d] = message(value, begin + at);
+                improves[d] = at == mine && sent[d] == sent[d];
+                edges += at == mine;
+            }
+            _Pragma("unroll") for (int d = 0; d < DEPTH; ++d)
+                if (looks) improves[d] = improves[d] && better(sent[d], seen(values + reached[d]));
+            _Pragma("unroll") for (int d = 0; d < DEPTH; ++d)
+                if (improves[d]) before[d] = replaced(values + reached[d], sent[d]);
+            _Pragma("unroll") for (int d = 0; d < DEPTH; ++d) {
+                enters[d] = improves[d] && has_replaced(sent[d], before[d]);
+                if (enters[d]) enters[d] = is_near(sent[d]) ? is_new(reached[d]) : starts_to_wait(reached[d]);
+            }
+            _Pragma("unroll") for (int d = 0; d < DEPTH; ++d)
+                if (enters[d]) is_near(sent[d]) ? enter_near(reached[d]) : enter_far(reached[d], pile);
         }
     }
 
-    __device__ void enter_near(Item item) { append(*nearest, near(next()), state->near + next(), item); }
+    __device__ bool is_new(Item item) { return atomicExch(noted + item, superstep + 1) != superstep + 1; }
+    __device__ bool starts_to_wait(Item item) { return atomicExch(waits + item, 1u) == 0; }
+    __device__ void enter_near(Item item) { append(*nearest, near(next()), length(), item); }
     __device__ void enter_far(Item item, int which) { append(*others, far(which), state->far + which, item); }
 
     // Appends what the block has collected to the next near list and to a far list. Every thread of a block calls this.
@@ -96,13 +145,49 @@ struct Run {
     {
         __syncthreads();
         const Item listed = nearest->held(), piled = others->held();
-        if (threadIdx.x == 0 && listed) nearest->first = atomicAdd(state->near + next(), listed);
+        if (threadIdx.x == 0 && listed) nearest->first = atomicAdd(length(), listed);
         if (threadIdx.x == 32 % BLOCK && piled) others->first = atomicAdd(state->far + which, piled);
         __syncthreads();
         for (Item i = threadIdx.x; i < listed; i += BLOCK) near(next())[nearest->first + i] = nearest->items[i];
         for (Item i = threadIdx.x; i < piled; i += BLOCK) far(which)[others->first + i] = others->items[i];
         if (threadIdx.x == 0) nearest->count = others->count = 0;
         __syncthreads();
+    }
+
+    // Sends an item of a near list if it has few edges. LANES_OF lanes, of which this is number `lane`, share them. Warps
+    // share those of more; returns the number of edges that nothing sends, to the first of the lanes.
+    template <int LANES_OF, int DEPTH> __device__ Position send_item(Item item, Item lane)
+    {
+        const Item u = item / Item(LANES);
+        const float value = seen(values + item);
+        const Position begin = offsets[u], count = offsets[u + 1] - begin;
+        if (count <= 8 * LANES_OF) {
+            send<DEPTH>(item, value, begin, Item(count), lane, LANES_OF);
+        } else if (lane == 0) {
+            if (count > (alone ? MOST_EDGES : LONG)) return count;
+            if (alone && atomicAdd(&rows->edges, Item(count)) + count > MOST_EDGES) return count;
+            const Item place = atomicAdd(&rows->count, 1u);
+            if (place >= LANE_GROUPS) return count;  // a short list has more lane groups
+            rows->items[place] = item;
+        }
+        return 0;
+    }
+
+    // Sends the items whose edges warps share; the fewer there are, the more warps share one. Every thread of a block
+    // calls this.
+    __device__ void send_rows()
+    {
+        __syncthreads();
+        const Item count = rows->count < LANE_GROUPS ? rows->count : LANE_GROUPS;
+        Item threads = BLOCK;  // that share an item
+        while (threads > 32 && BLOCK / threads < count) threads /= 2;
+        for (Item at = threadIdx.x / threads; at < count; at += BLOCK / threads) {
+            const Item item = rows->items[at], u = item / Item(LANES);
+            const Position begin = offsets[u];
+            send<AHEAD>(item, seen(values + item), begin, Item(offsets[u + 1] - begin), threadIdx.x % threads, threads);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) rows->count = rows->edges = 0;
     }
 
     // All near items send, but those with many edges, which are cut into pieces. Neighbouring lane groups of a list are in
@@ -115,21 +200,19 @@ struct Run {
             const Item at = first + group * gridDim.x + blockIdx.x;
             if (at < count) {
                 const Item item = seen(near(superstep & 1) + at);
-                const Item u = item / Item(LANES), feature = item % Item(LANES);
-                const float value = seen(values + item);
-                const Position begin = offsets[u], end = offsets[u + 1];
-                if (end - begin <= LONG) {
-                    for (Position e = begin + lane; e < end; e += LANES_OF_GROUP) send(value, feature, e);
-                } else if (lane == 0) {
-                    const Item parts = Item((end - begin + LONG - 1) / LONG);
-                    const Item place = atomicAdd(state->pieces + (superstep & 1), parts);
-                    for (Item i = 0; i < parts; ++i) {
-                        pieces[2 * Position(place + i)] = item;
-                        pieces[2 * Position(place + i) + 1] = i;
-                    }
-                }
+                if (const Position many = send_item<LANES_OF_GROUP, 1>(item, lane)) cut(item, many);
             }
+            send_rows();
             flush(pile);
+        }
+    }
+
+    __device__ void cut(Item item, Position many)
+    {
+        const Item parts = Item((many + LONG - 1) / LONG), place = atomicAdd(state->pieces + (superstep & 1), parts);
+        for (Item i = 0; i < parts; ++i) {
+            pieces[2 * Position(place + i)] = item;
+            pieces[2 * Position(place + i) + 1] = i;
         }
     }
 
@@ -139,11 +222,48 @@ struct Run {
         for (Item at = blockIdx.x; at < count; at += gridDim.x) {
             const Item item = seen(pieces + 2 * Position(at)), part = seen(pieces + 2 * Position(at) + 1);
             const Item u = item / Item(LANES);
-            const Position begin = offsets[u] + Position(part) * LONG, stop = begin + LONG;
-            const Position end = stop < offsets[u + 1] ? stop : offsets[u + 1];
-            const float value = seen(values + item);
-            for (Position e = begin + threadIdx.x; e < end; e += BLOCK) send(value, item % Item(LANES), e);
+            const Position begin = offsets[u] + Position(part) * LONG, left = offsets[u + 1] - begin;
+            send<1>(item, seen(values + item), begin, Item(left < LONG ? left : LONG), threadIdx.x, BLOCK);
             flush(pile);
+        }
+    }
+
+    // Sends a list in shared memory. Items that nothing sends enter the next list, and `left` is set.
+    template <int LANES_OF, int DEPTH> __device__ void send_own(const Item* own, Item count, Item* left)
+    {
+        for (Item at = threadIdx.x / LANES_OF; at < count; at += BLOCK / LANES_OF)
+            if (send_item<LANES_OF, DEPTH>(own[at], threadIdx.x % LANES_OF)) {
+                *left = 1;
+                if (is_new(own[at])) enter_near(own[at]);
+            }
+    }
+
+    // Sends a short list, and those that follow while they are short. Other blocks wait meanwhile: no step needs a global
+    // barrier, and the lists are in shared memory. Items with many edges are left for the step after, in which all
+    // blocks send. Every thread of the block calls this.
+    __device__ void send_short(Item count)
+    {
+        __shared__ Item own[SHORT + 1], left;
+        alone = true;
+        looks = false;
+        for (Item i = threadIdx.x; i < count; i += BLOCK) own[i] = seen(near(superstep & 1) + i);
+        if (threadIdx.x == 0) left = 0;
+        for (Item steps = 1;; ++steps, ++superstep) {
+            __syncthreads();
+            if (count <= LANE_GROUPS) send_own<LANES_OF_GROUP, 1>(own, count, &left);
+            else send_own<LANES_OF_SHORT, AHEAD>(own, count, &left);
+            send_rows();
+            count = nearest->count;
+            if (!count || count > SHORT || left || steps == MOST_SHORT) break;
+            for (Item i = threadIdx.x; i < count; i += BLOCK) own[i] = nearest->items[i];
+            __syncthreads();
+            if (threadIdx.x == 0) nearest->count = 0;
+        }
+        flush(pile);
+        alone = false;
+        if (threadIdx.x == 0) {
+            state->reached = superstep + 1;
+            state->left = left;
         }
     }
 
@@ -202,10 +322,11 @@ struct Run {
 // What a kernel needs of its block: empty collections, and the run at some superstep and pile.
 #define RUN(threshold, superstep, pile)                                                                          \
     __shared__ Collected nearest, others;                                                                        \
-    if (threadIdx.x == 0) nearest.count = others.count = 0;                                                      \
+    __shared__ Rows rows;                                                                                        \
+    if (threadIdx.x == 0) nearest.count = others.count = rows.count = rows.edges = 0;                            \
     __syncthreads();                                                                                             \
     Run run{offsets, neighbours, values, near_0, near_1, far_0, far_1, pieces, noted, waits, state,              \
-            Message{parameters GIVEN}, &nearest, &others, threshold, superstep, pile, 0, true}
+            Message{parameters GIVEN}, &nearest, &others, &rows, threshold, superstep, pile, 0, true, false}
 
 // The threshold after one with this best value in the far pile; `delta` is the first parameter.
 __device__ inline float advanced(float best, const float* parameters)
@@ -222,8 +343,19 @@ __device__ inline void turn_pile(State* state, Item pile)
     ++state->thresholds;
 }
 
-__device__ inline void add_edges(State* state, Total edges)
+// Makes the list that follows short ones the near list of its superstep. No block reads these counters meanwhile.
+__device__ inline void turn_lists(State* state)
 {
+    state->superstep = seen(&state->reached);
+    const int even = state->superstep & 1;
+    state->near[even] = seen(&state->listed);
+    state->near[1 - even] = state->listed = 0;
+    state->pieces[0] = state->pieces[1] = 0;
+}
+
+__device__ inline void add_edges(State* state, Item visited)
+{
+    Total edges = visited;
     for (int offset = 16; offset > 0; offset /= 2) edges += __shfl_xor_sync(0xffffffffu, edges, offset);
     if (threadIdx.x % 32 == 0 && edges) atomicAdd(&state->edges, edges);
 }
@@ -239,6 +371,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2) near_far(ARRAYS)
     Item supersteps = 0;
     while (true) {
         const Item waiting = seen(state->far + run.pile);
+        if (!waiting) break;
         run.find_best(waiting, all);
         barrier.wait();
         const float best = __int_as_float(seen(&state->best));
@@ -251,20 +384,31 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2) near_far(ARRAYS)
         run.pile = 1 - run.pile;
         ++run.superstep;
         // Counters are read together, and supersteps are counted by threads: each access to memory delays all blocks.
-        for (Item count = seen(state->near + (run.superstep & 1)); count; ++run.superstep, ++supersteps) {
-            const int even = run.superstep & 1;
-            run.send_near(count);
-            barrier.wait([&] {
-                state->near[even] = 0;
-                state->pieces[1 - even] = 0;
-            });
-            const Item parts = seen(state->pieces + even);
-            count = seen(state->near + 1 - even);
-            if (parts) {
-                run.send_pieces(parts);
-                barrier.wait();
-                count = seen(state->near + 1 - even);
+        Item count = seen(state->near + (run.superstep & 1)), left = 0;
+        while (count) {
+            const Item before = run.superstep;
+            if (SHORT && count <= SHORT && !left) {
+                if (blockIdx.x == 0) run.send_short(count);
+                barrier.wait([&] { turn_lists(state); });
+                run.superstep = seen(&state->superstep), left = seen(&state->left);
+                count = seen(state->near + (run.superstep & 1));
+            } else {
+                const int even = run.superstep & 1;
+                run.send_near(count);
+                barrier.wait([&] {
+                    state->near[even] = 0;
+                    state->pieces[1 - even] = 0;
+                });
+                const Item parts = seen(state->pieces + even);
+                count = seen(state->near + 1 - even), left = 0;
+                if (parts) {
+                    run.send_pieces(parts);
+                    barrier.wait();
+                    count = seen(state->near + 1 - even);
+                }
+                ++run.superstep;
             }
+            supersteps += run.superstep - before;
         }
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) state->supersteps = supersteps;

@@ -17,9 +17,12 @@ from harness.lowering.cuda.buffers import CudaBuffer, of_structure
 from harness.lowering.cuda.calls import Call, recorded
 from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.cuda.residency import residency_of
-from harness.lowering.near_far import Array, Counts, NearFarEngine, inputs_of, message_text, near_far_refusal
+from harness.lowering.cuda.run_state import pinned
+from harness.lowering.near_far import Counts, NearFarEngine, inputs_of, message_text, near_far_refusal
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from harness.contract import Device, Phases
     from harness.graph import Graph
     from harness.language import Program
@@ -41,8 +44,9 @@ ARRAYS = (
 # 20.2, k = 8 43.4, 36.2, 27.4, 27.1 (H200, 26 November 2026).
 BLOCK = 512
 LONG = 1024  # edges; items of more are cut into pieces of as many, which blocks share
+SHARED_LANES = 2  # edges of a short list's item that a lane sends, in a mean row
 MOST_ITEMS = 1 << 31  # items have numbers of 32 bits
-WORDS = 14  # of the state
+WORDS = 18  # of the state
 BEST, SUPERSTEPS, THRESHOLDS, EDGES, SUPERSTEP = 6, 7, 8, 10, 12  # words of the state
 LOCK = 64  # words of the barrier
 ITEM_BYTES = 28  # value, two near lists, two far lists, two marks
@@ -88,30 +92,59 @@ class Work:
 
 @dataclass(frozen=True)
 class StepCall(Call):
-    """A call of a step with a number of blocks."""
+    """A call with a number of blocks; ``resident``: all of them must be resident, or the driver refuses it."""
 
     blocks: int = 1
+    resident: bool = False
 
     @property
     def grid(self) -> tuple[int, ...]:
         """The number of blocks."""
         return (self.blocks,)
 
+    def start(self) -> None:
+        """Queue the call on the current stream."""
+        arguments = tuple(self.arguments.values())
+        self.function(self.grid, (self.threads,), arguments, enable_cooperative_groups=self.resident)
+
 
 class OneLaunch:
-    """A run in one launch of resident blocks, with global barriers between steps."""
+    """A run in one launch of resident blocks, with global barriers between steps.
+
+    ``short_lists``: whether one block sends lists that are so short that it takes less time than a barrier.
+    """
 
     kernels: ClassVar[tuple[str, ...]] = (KERNEL,)
     files: ClassVar[tuple[str, ...]] = FILES
+    short_lists: ClassVar[bool] = False
 
     def __init__(self, work: Work) -> None:
-        self.work = work
+        import cupy
+
+        self.work, self.stream = work, cupy.cuda.Stream(non_blocking=True)
+        self.words = pinned(WORDS // 2).view(np.uint32)
+        arguments = {str(at): one for at, one in enumerate(work.arguments)}
+        with self.stream:
+            call = StepCall(work.functions[KERNEL], arguments, BLOCK, blocks=work.blocks, resident=True)
+            self.launch = recorded([call])
 
     def run(self) -> int:
         """Run until no value waits; return the number of launches."""
-        work = self.work
-        work.functions[KERNEL]((work.blocks,), (BLOCK,), work.arguments, enable_cooperative_groups=True)
+        with self.stream:
+            self.launch.launch()
+            self.work.state.get(out=self.words, blocking=False)
+            self.stream.synchronize()
         return 1
+
+    def state(self) -> NDArray[np.uint32]:
+        """Return the words of the state after a run, uint32."""
+        return self.words
+
+
+class OneLaunchWithShortLists(OneLaunch):
+    """A run in one launch, in which one block sends short lists."""
+
+    short_lists: ClassVar[bool] = True
 
 
 class LaunchOfEachStep:
@@ -119,6 +152,7 @@ class LaunchOfEachStep:
 
     kernels: ClassVar[tuple[str, ...]] = STEPS
     files: ClassVar[tuple[str, ...]] = (*FILES, "near_far_steps.cu")
+    short_lists: ClassVar[bool] = False
 
     def __init__(self, work: Work) -> None:
         import cupy
@@ -149,6 +183,10 @@ class LaunchOfEachStep:
                     self.send.launch()
                     launches += self.lengths[1]
                     _, listed = self.seen()
+
+    def state(self) -> NDArray[np.uint32]:
+        """Return the words of the state after a run, uint32."""
+        return np.asarray(self.work.state.get())
 
     def seen(self) -> tuple[int, int]:
         """Return the number of thresholds, and the length of the near list of the next superstep."""
@@ -195,11 +233,14 @@ class NearFarCudaEngine(NearFarEngine):
     def source(self) -> str:
         """Return the source of the kernel."""
         order, named = self.order, inputs_of(self.order)
+        lanes = max(1, lanes_of_group(self.graph.facts) // SHARED_LANES)
         arrays = [f"{named[name]}s" for name in order.inputs]
         defined = {
             "BLOCK": BLOCK,
             "LANES_OF_GROUP": lanes_of_group(self.graph.facts),
             "LONG": LONG,
+            "SHORT": 2 * BLOCK // lanes if self.launching.short_lists else 0,
+            "LANES_OF_SHORT": lanes,
             "LANES": max(1, self.lanes),
             "LEAST": int(order.sign > 0),
             "WORST": f"__int_as_float({'0x7f800000' if order.sign > 0 else '0xff800000'})",
@@ -253,7 +294,9 @@ class NearFarCudaEngine(NearFarEngine):
             self._steps = None
             self._edges: dict[str, tuple[Any, Any]] = {}
 
-    def start(self, values: Array, edges: tuple[Array, ...], parameters: tuple[np.float32, ...]) -> None:
+    def start(
+        self, values: NDArray[np.float32], edges: tuple[NDArray[np.float32], ...], parameters: tuple[np.float32, ...]
+    ) -> None:
         """Upload the values, and the inputs that are not those of the last reset. Raises MemoryError."""
         import cupy
 
@@ -286,7 +329,7 @@ class NearFarCudaEngine(NearFarEngine):
         """Find the values."""
         assert self._steps is not None, "reset() comes first"
         self._launches = self._steps.run()
-        state = np.asarray(self._state.get())
+        state = self._steps.state()
         edges = int(state[EDGES : EDGES + 2].view(np.uint64)[0])
         return Counts(int(state[SUPERSTEPS]), int(state[THRESHOLDS]), edges)
 
@@ -294,7 +337,7 @@ class NearFarCudaEngine(NearFarEngine):
         """Return the number of launches; successful atomic minima are not counted."""
         return Operations(launches=self._launches)
 
-    def answer(self) -> Array:
+    def answer(self) -> NDArray[np.float32]:
         """Return the values, from the device."""
         found = np.asarray(self._values.get(), np.float32)
         return found[: self.graph.num_vertices * self.lanes].reshape(self.graph.num_vertices, self.lanes)
@@ -321,6 +364,11 @@ class NearFarCudaEngine(NearFarEngine):
 def near_far_by_steps(schedule: Any) -> NearFarCudaEngine:
     """Return an engine whose steps are launched one by one."""
     return NearFarCudaEngine(schedule, LaunchOfEachStep)
+
+
+def near_far_with_short_lists(schedule: Any) -> NearFarCudaEngine:
+    """Return an engine in which one block sends short lists."""
+    return NearFarCudaEngine(schedule, OneLaunchWithShortLists)
 
 
 def not_near_far(program: Program, num_vertices: int, features: int) -> str:
