@@ -30,8 +30,8 @@ Strogatz and Watts 2001, *Random graphs with arbitrary degree distributions and 
 graph whose edges join vertices at random, the variance of the degrees is at least their mean, as in Poisson's
 distribution. If it is less in both directions, by more than four standard errors of V samples, edges are taken to join
 places that are near to each other, as in roads and meshes. S is then the root of V, as in a plane; the third root if
-the mean degree is more than 6, which no planar graph has. No fitted threshold divides these graphs. On a CPU the
-features of such a graph, whose searches begin at different places, do not share the edges that they visit.
+the mean degree is more than 6, which no planar graph has. No fitted threshold divides these graphs. The features of
+such a graph, whose searches begin at different places, do not share the edges that they visit if changes are followed.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def chosen_order(
     expected = expected_supersteps(graph)
     if device.kind == "cuda":
         found = {
-            SUPERSTEPS: by_supersteps(schedule, program, expected.steps, graph, features, policy),
+            SUPERSTEPS: by_supersteps(schedule, program, expected, graph, features, policy),
             other: without_supersteps(other, program, expected.steps, graph, features, policy),
         }
     else:
@@ -180,19 +180,18 @@ def expected_supersteps(graph: GraphFacts) -> Expected:
 
 
 def by_supersteps(
-    schedule: OnyxSchedule, program: Program, steps: float, graph: GraphFacts, features: int, policy: Policy
+    schedule: OnyxSchedule, program: Program, expected: Expected, graph: GraphFacts, features: int, policy: Policy
 ) -> float:
     """Return the estimated seconds of a run by supersteps on a GPU."""
     plan = measured_choice(replace(schedule, order=SUPERSTEPS), program, features, graph, policy)
+    visits: float
     if plan.change_driven is False:
-        (launch, step, edge, feature), visits = policy.visiting_s, steps * graph.num_edges
+        (launch, step, edge, feature), visits = policy.visiting_s, expected.steps * graph.num_edges
     else:
-        floods = other_order(program) == HOOKING
-        (launch, step, edge, feature), visits = (
-            policy.following_s,
-            graph.num_edges * (policy.flood_visits if floods else 1),
-        )
-    return launch + steps * step + visits * (edge + (features - 1) * feature)
+        launch, step, edge, feature = policy.following_s
+        feature = policy.following_near_feature_s if expected.near else feature
+        visits = graph.num_edges * (policy.flood_visits if other_order(program) == HOOKING else 1)
+    return launch + expected.steps * step + visits * (edge + (features - 1) * feature)
 
 
 def without_supersteps(

@@ -173,6 +173,8 @@ class Policy:
     # 0.113.
     visiting_s: tuple[float, float, float, float] = (0.12e-3, 6.6e-6, 3.7e-12, 1.4e-12)
     following_s: tuple[float, float, float, float] = (0.12e-3, 16.8e-6, 8.8e-12, 6.5e-12)
+    # The time of each further feature where edges join near places: 1414^2 with k = 1, 4 and 16 37.4, 48.5 and 105 ms.
+    following_near_feature_s: float = 0.7e-9
     # Near-far has two times of a step: one with which one block sends short lists, if a superstep visits no more than
     # so many edges on average. If edges have lengths, it visits them so many times. BFS, ms: grids without 30 % of
     # their edges, 64^2 0.276 (93 steps of 121 edges), 256^2 1.21 (415 of 440), with k = 4 2.43 (415 of 1760), 700^2
@@ -203,7 +205,7 @@ class Policy:
     # Of the time of supersteps, which can be counted and limited: an order without them must be estimated to take less,
     # on a GPU.
     order_gain: float = 0.9
-    order_features: tuple[int, int] = (128, 16)  # the most with which orders were compared, on a CPU and on a GPU
+    order_features: tuple[int, int] = (128, 64)  # the most with which orders were compared, on a CPU and on a GPU
 
     # Edges that a lane group fetches at once in a pull that may end rows early. With 2, and with 4, whole runs on R-MAT
     # 21 took: BFS 1092 and 1080 us, with k = 4 1875 and 1776 us, SSSP 2370 and 1994 us (27 November 2026).

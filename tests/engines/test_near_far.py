@@ -28,7 +28,8 @@ from harness.graph import Graph
 from harness.graph.generators import delaunay, grid, rmat
 from harness.language import Inputs, minimum, trace
 from harness.language.priority_order import PriorityOrder, priority_order
-from harness.lowering.cuda.near_far import LaunchOfEachStep, NearFarCudaEngine, OneLaunch
+from harness.lowering.cuda.near_far import NearFarCudaEngine
+from harness.lowering.cuda.near_far_launches import LaunchOfEachStep, OneLaunch, OneLaunchWithShortLists
 from harness.lowering.near_far import UNBOUNDED
 from tests.engines.cuda_modules import CHIPS
 from tests.engines.near_far import (
@@ -320,7 +321,7 @@ def test_larger_graphs_on_a_device(graph, delta):
 
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("program", ["lengths", "losses"])
-@pytest.mark.parametrize("launching", [OneLaunch, LaunchOfEachStep])
+@pytest.mark.parametrize("launching", [OneLaunch, OneLaunchWithShortLists, LaunchOfEachStep])
 def test_the_kernels_compile_without_spills(chip, program, launching):
     engine = NearFarCudaEngine(NEAR_FAR, launching)
     engine.generate(PROGRAMS[program], GRAPHS["hub"](), 3, Device("cuda", 0))

@@ -118,7 +118,7 @@ def test_supersteps_have_a_reason(given, reason, device):
     assert "order_estimates" not in found.options()
 
 
-@pytest.mark.parametrize(("device", "most"), [(GPU, 16), (CPU, 128)], ids=["gpu", "cpu"])
+@pytest.mark.parametrize(("device", "most"), [(GPU, 64), (CPU, 128)], ids=["gpu", "cpu"])
 def test_orders_are_chosen_with_as_many_features_as_were_compared(device, most):
     assert chosen(facts(MESH), algorithm=BFS, features=most, device=device).order == "near_far"
     found = chosen(facts(MESH), algorithm=BFS, features=most + 1, device=device)
@@ -341,9 +341,9 @@ def test_the_answer_says_whether_the_plan_of_a_problem_is_stepwise(slow):
     assert answer == explicit
     assert answer.stepwise is False
     assert engine.stepwise, "supports() changes nothing"
-    assert engine.supports(program, mesh, 17, CUDA).stepwise is True
+    assert engine.supports(program, mesh, 65, CUDA).stepwise is True
     engine.stepwise = False  # as after the preparation of a mesh
-    assert engine.supports(program, mesh, 17, CUDA).stepwise is True
+    assert engine.supports(program, mesh, 65, CUDA).stepwise is True
     assert OnyxEngine(OnyxSchedule(order="supersteps")).supports(program, mesh, 1, CUDA).stepwise is None
 
 

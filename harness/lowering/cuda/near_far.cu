@@ -11,10 +11,11 @@ typedef long long Position;
 typedef unsigned int Item;
 typedef unsigned long long Total;
 
-constexpr Item ROOM = 1024;             // items that a block collects before it appends them to a list
+constexpr Item ROOM = 1024;  // items that a block collects before it appends them to a list
 constexpr Item LANE_GROUPS = BLOCK / LANES_OF_GROUP;  // of a block
 constexpr int AHEAD = 2;  // edges that a lane fetches at once where their number is not known to be small
-constexpr Item MOST_EDGES = 4 * LONG;  // that warps share, of a short list; items with more are left for all blocks
+constexpr Position OF_LANE = 8, OF_LANE_OF_SHORT = 2;  // edges of an item, for each of its lanes, that warps do not share
+constexpr Item MOST_EDGES = 2 * LONG;  // that warps share, of a short list; items with more are left for all blocks
 constexpr Item MOST_SHORT = 1u << 16;  // short lists that a block sends before other blocks have waited long enough
 static_assert(SHORT <= ROOM, "the list that follows a short one is collected by the block");
 
@@ -161,7 +162,7 @@ struct Run {
         const Item u = item / Item(LANES);
         const float value = seen(values + item);
         const Position begin = offsets[u], count = offsets[u + 1] - begin;
-        if (count <= 8 * LANES_OF) {
+        if (count <= (alone ? OF_LANE_OF_SHORT : OF_LANE) * LANES_OF) {
             send<DEPTH>(item, value, begin, Item(count), lane, LANES_OF);
         } else if (lane == 0) {
             if (count > (alone ? MOST_EDGES : LONG)) return count;
