@@ -45,9 +45,10 @@ class OnyxSweeper(BasicSweeper):
         assert isinstance(loader, ConfigLoaderImpl)
         given = OverridesParser.create(config_loader=loader).parse_overrides(arguments)
         files = repository_of(loader, self.config)
-        jobs = continued(given, self.config.output) or list(self._jobs(loader, files, given))
+        known = continued(given, self.config.output)
+        jobs = known or list(self._jobs(loader, files, given))
         compositions = Compositions(loader, self.config, files)
-        plan = plan_sweep((job, compositions(job)) for job in jobs)
+        plan = plan_sweep(((job, compositions(job)) for job in jobs), [] if known else arguments)
         run_plan(plan, None if self._runs_here() else self.launcher, self.max_batch_size)
 
     def _runs_here(self) -> bool:

@@ -77,7 +77,7 @@ class Parsed(Exception):
 def _few_cells(monkeypatch):
     """Plan only the first cells of a sweep."""
     whole = plan.plan_sweep
-    monkeypatch.setattr(plan, "plan_sweep", lambda jobs: whole(itertools.islice(jobs, PLANNED_CELLS)))
+    monkeypatch.setattr(plan, "plan_sweep", lambda jobs, command: whole(itertools.islice(jobs, PLANNED_CELLS), command))
 
 
 @pytest.fixture

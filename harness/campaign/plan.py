@@ -20,7 +20,7 @@ from harness.campaign.lock import file_lock
 from harness.campaign.lock_folder import LockError, lock_folder
 from harness.campaign.options import count, truth
 from harness.campaign.recovery import SWEEP_LOCK, clean_up
-from harness.campaign.resume import SWEEP_FILE, described, lasting
+from harness.campaign.resume import SWEEP_FILE, commands_of, described, lasting
 from harness.contract import GraphSpec
 from harness.graph.errors import GraphError
 from harness.graph.named import check_parameters
@@ -72,7 +72,10 @@ class Planned:
 
 @dataclass(frozen=True)
 class Plan:
-    """All cells of a sweep, in order, each once. ``identity`` is the same for every request of the same cells."""
+    """All cells of a sweep, in order, each once. ``identity`` is the same for every request of the same cells.
+
+    ``command``: the arguments of the command that requested them, without those for a single command.
+    """
 
     identity: str
     cells: tuple[Planned, ...]
@@ -84,6 +87,7 @@ class Plan:
     dry_run: bool
     allow_unsupported: bool
     registry: Registry
+    command: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -128,8 +132,10 @@ def quoted(text: str) -> str:
     return f"'{escaped}'"
 
 
-def plan_sweep(configurations: Iterable[tuple[Sequence[str], Mapping[str, Any]]]) -> Plan:
+def plan_sweep(configurations: Iterable[tuple[Sequence[str], Mapping[str, Any]]], command: Sequence[str] = ()) -> Plan:
     """Return the plan for resolved configurations (plain data), each with the overrides that produced it.
+
+    ``command``: the arguments of the command.
 
     Every cell is checked before any runs. Raises CampaignError, UnknownName or ScheduleError for the first invalid one.
     Cells requested twice are run once. Rounds are run one after the other, each with all cells that have that many.
@@ -169,6 +175,7 @@ def plan_sweep(configurations: Iterable[tuple[Sequence[str], Mapping[str, Any]]]
         dry_run=truth("dry_run", first["dry_run"]),
         allow_unsupported=truth("allow_unsupported", first["allow_unsupported"]),
         registry=registry,
+        command=tuple(lasting(command)),
     )
 
 
@@ -268,7 +275,8 @@ def prepare_output(plan: Plan) -> None:
                 if cell.get("request") not in requested or (plan.folder / cell["cell"]).is_dir()
             }
             layout = plan.layout.plain() if plan.layout else None
-            facts = {"sweep": plan.identity, "baseline": plan.baseline, "layout": layout}
+            commands = dict.fromkeys([*commands_of(description), *([" ".join(plan.command)] if plan.command else [])])
+            facts = {"sweep": plan.identity, "baseline": plan.baseline, "layout": layout, "commands": list(commands)}
             write_json(description, {**facts, "cells": list((earlier | cells).values())})
         free = shutil.disk_usage(plan.folder).free
     except OSError as error:

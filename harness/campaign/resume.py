@@ -56,6 +56,13 @@ def described(path: Path) -> list[dict[str, Any]]:
     raise CampaignError(f"{path} does not list the cells of a sweep ({met}); restore the file, or move it away")
 
 
+def commands_of(path: Path) -> list[str]:
+    """Return the arguments of the commands that requested the cells of a sweep; none without a description."""
+    if not path.is_file():
+        return []
+    return [str(line) for line in json.loads(path.read_text(encoding="utf-8")).get("commands", ())]
+
+
 def _of_manner(override: Override) -> bool:
     key = override.get_key_element()
     return (key in _MANNER or key.startswith("limits.")) and not override.is_sweep_override()

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from harness.atomic_write import write_whole
 from harness.records import Record, merge_rounds
@@ -57,7 +58,7 @@ def publish(folder: Path, docs: Path) -> list[Path]:
         results = read_results(description.parent)
         sweep = json.loads(description.read_text(encoding="utf-8"))
         layout = results.layout.plain() if results.layout else None
-        command = _command([cell["overrides"] for cell in sweep["cells"]])
+        command = _command(sweep)
         path = docs / FIGURES / f"{sweep['sweep']}.parquet"
         write_published(
             path, PublishedSweep(sweep["sweep"], command, results.cells, results.baseline, layout, results.records)
@@ -110,8 +111,14 @@ def named_sweeps(page: str) -> list[str]:
     return [place["name"] for place in _PLACE.finditer(page)]
 
 
-def _command(cells: Sequence[Sequence[str]]) -> str:
-    """Return the command of a sweep: the overrides of all cells, and without a preset all values of the others."""
+def _command(sweep: Mapping[str, Any]) -> str:
+    """Return the commands of a sweep. An older description has none: the command is then made from its cells."""
+    given = [f"onyx-harness {line}" for line in sweep.get("commands", ())]
+    return "; ".join(given) or _command_of_cells([cell["overrides"] for cell in sweep["cells"]])
+
+
+def _command_of_cells(cells: Sequence[Sequence[str]]) -> str:
+    """Return a command: the overrides of all cells, and without a preset all values of the others."""
     shared = [line for line in cells[0] if all(line in cell for cell in cells)]
     presets = [line for line in shared if line.startswith("+experiment=")]
     swept: dict[str, dict[str, None]] = {}

@@ -49,7 +49,7 @@ def configurations(tmp_path, monkeypatch):
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"# @package _global_\n{text}")
     found = []
-    monkeypatch.setattr("harness.campaign.plan.plan_sweep", lambda given: found.append(list(given)))
+    monkeypatch.setattr("harness.campaign.plan.plan_sweep", lambda given, _: found.append(list(given)))
     monkeypatch.setattr("harness.campaign.sweep.run_plan", lambda *_: None)
 
     def of(*arguments):

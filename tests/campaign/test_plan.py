@@ -14,7 +14,7 @@ from harness.campaign.expansion import linked_overrides, with_defaults
 from harness.campaign.job import WORK_FOLDER
 from harness.campaign.plan import plan_sweep, prepare_output
 from harness.campaign.recovery import SWEEP_LOCK
-from harness.campaign.resume import SWEEP_FILE, continued, described
+from harness.campaign.resume import SWEEP_FILE, commands_of, continued, described
 from harness.plugins import load_plugins
 from harness.records import write_record
 from harness.records.outcome import Outcome
@@ -73,11 +73,14 @@ def planned(tmp_path, monkeypatch):
     registry = load_plugins(found=[EntryPoint("fakes", "onyx_fakes", "onyx_harness")])
     monkeypatch.setattr(plans, "load_plugins", lambda _: registry)
 
-    def plan(*features, rounds=1, more_rounds="always"):
+    def plan(*features, rounds=1, more_rounds="always", command=()):
         settings = {**SETTINGS, "output": str(tmp_path), "rounds": rounds, "more_rounds": more_rounds}
         return plan_sweep(
-            ([f"features={k}", f"rounds={rounds}", "sweep.id=mine"], {**config(features=k), **settings})
-            for k in features
+            (
+                ([f"features={k}", f"rounds={rounds}", "sweep.id=mine"], {**config(features=k), **settings})
+                for k in features
+            ),
+            command,
         )
 
     return plan
@@ -96,6 +99,13 @@ def test_cells_that_have_not_begun_stay_planned(planned, tmp_path):
     assert listed(tmp_path) == [cell.key for cell in (*first.cells, *second.cells)]
     resumed = continued(parse("sweep.id=mine"), str(tmp_path))
     assert [overrides[0] for overrides in resumed] == [f"features={k}" for k in range(1, 8)]
+
+
+def test_a_sweep_keeps_the_commands_that_requested_its_cells(planned, tmp_path):
+    for command in (["features=1,2", "rerun=all"], [], ["features=3", "output=elsewhere"], ["features=1,2"]):
+        prepare_output(planned(1, command=command))
+    assert commands_of(tmp_path / "mine" / SWEEP_FILE) == ["features=1,2", "features=3"]
+    assert commands_of(tmp_path / "other" / SWEEP_FILE) == []
 
 
 def test_two_commands_that_start_together_keep_the_cells_of_both(planned, tmp_path, monkeypatch):

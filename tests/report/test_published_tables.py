@@ -46,7 +46,9 @@ def test_where_a_record_was_measured(environment, outcome, text):
     ],
 )
 def test_the_command_of_a_sweep_has_the_values_of_all_cells(cells, command):
-    assert _command(cells) == command
+    sweep = {"cells": [{"overrides": cell} for cell in cells]}
+    assert _command(sweep) == command
+    assert _command({**sweep, "commands": ["a=1,2", "b=3"]}) == "onyx-harness a=1,2; onyx-harness b=3"
 
 
 def test_texts_are_listed_once_in_order():
