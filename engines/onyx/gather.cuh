@@ -206,8 +206,9 @@ __device__ inline void owners_of_listed(const Id* listed, Id first, Id last, Id 
 // Do the same for the wanted vertices of `middle`, with a warp for each; its first SHARE lane groups gather. The last
 // warps own the first vertices of the list, and the first warps those of gather. A kernel that combines both, and
 // gather_hubs, then keeps more multiprocessors busy if the graph is small. Whole runs, over owners that all begin in the
-// first block: searches and components on seven small graphs and R-MAT 15 to 17 0.67 to 1.08, 0.88 in the mean, label
-// propagation 0.62 to 0.99, PageRank 0.79 to 1.02 (H100, 27 November 2026).
+// first block, when hubs began there and the vertices of gather in the middle of the grid: searches and components on
+// seven small graphs and R-MAT 15 to 17 0.67 to 1.08, 0.88 in the mean, label propagation 0.62 to 0.99, PageRank 0.79 to
+// 1.02 (H100, 27 November 2026).
 template <int SHARE, int DEPTH, bool AHEAD,
           class Wanted, class Start, class Fetch, class Visit, class Enough, class Join, class Finish>
 __device__ inline void gather_middle(const LaneGroup& group, const Id* middle, const EdgeId* offsets, const Id* neighbours,

@@ -176,11 +176,12 @@ class Policy:
     # The time of each further feature where edges join near places: 1414^2 with k = 1, 4 and 16 37.4, 48.5 and 105 ms.
     following_near_feature_s: float = 0.7e-9
     # Near-far has two times of a step: one with which one block sends short lists, if a superstep visits no more than
-    # so many edges on average. If edges have lengths, it visits them so many times. BFS, ms: grids without 30 % of
-    # their edges, 64^2 0.276 (93 steps of 121 edges), 256^2 1.21 (415 of 440), with k = 4 2.43 (415 of 1760), 700^2
-    # 5.89 (1041 of 1310), with k = 16 9.32 (1255), 1414^2 15.2 (2246); random graph of 65,536 vertices 0.130, with
-    # k = 4 and 16 0.193 and 0.395; R-MAT 12 0.108; email-Enron with k = 4 and 16 0.228 and 0.462 (one H100, 27
-    # November 2026). SSSP visited 1.3 times the edges on these grids, 1.8 on R-MAT 12 and 14, 2.2 on the random graph.
+    # so many edges on average. If edges have lengths, it visits them so many times. BFS, ms, before the last changes of
+    # the kernel, with which the first two took 0.220 and 1.169: grids without 30 % of their edges, 64^2 0.276 (93 steps
+    # of 121 edges), 256^2 1.21 (415 of 440), with k = 4 2.43 (415 of 1760), 700^2 5.89 (1041 of 1310), with k = 16 9.32
+    # (1255), 1414^2 15.2 (2246); random graph of 65,536 vertices 0.130, with k = 4 and 16 0.193 and 0.395; R-MAT 12
+    # 0.108; email-Enron with k = 4 and 16 0.228 and 0.462 (one H100, 27 November 2026). SSSP visited 1.3 times the
+    # edges on these grids, 1.8 on R-MAT 12 and 14, 2.2 on the random graph.
     near_far_s: tuple[float, float, float] = (0.05e-3, 6.6e-6, 45e-12)
     near_far_short: tuple[float, int] = (3e-6, 1024)
     near_far_visits: float = 1.8

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,9 @@ COUNTING = (
     "-fsanitize=thread", "--param=tsan-distinguish-volatile=1", "-fsanitize-coverage=trace-pc",
     *(("-mno-red-zone",) if platform.machine() == "x86_64" else ()),  # statements in assembly language call functions
 )  # fmt: skip
+CONCURRENT = (*PLAIN, "-DCONCURRENT")
+# How a block waits for others: a host may have fewer cores than blocks, and a lost block is noticed in seconds.
+WAITING = {"if (++looks ==": "if (sched_yield(), ++looks ==", "MOST_LOOKS = 1u << 26": "MOST_LOOKS = 1u << 22"}
 RACING = (*PLAIN, "-DRACES", "-fsanitize=thread", "--param=tsan-distinguish-volatile=1")
 KERNEL = re.compile(r'^extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(([^()]*)\)$', re.MULTILINE)
 DYNAMIC_SHARED = re.compile(r"extern __shared__ (\w+) (\w+)\[\];")
@@ -80,8 +84,8 @@ def _remedy() -> str:
 class Kernel:
     """A kernel of a loaded module, launched as one of CuPy is; a launch returns when it is done."""
 
-    def __init__(self, name: str, entry: Any) -> None:
-        self.name, self._entry = name, entry
+    def __init__(self, name: str, entry: Any, module: Module | None = None) -> None:
+        self.name, self._entry, self._origin = name, entry, module
         entry.restype = ctypes.c_char_p
 
     def __call__(
@@ -105,7 +109,8 @@ class Kernel:
         self, grid: tuple[int, ...], block: tuple[int], arguments: Sequence[Any], shared_mem: int,
         enable_cooperative_groups: bool,
     ) -> None:  # fmt: skip
-        if enable_cooperative_groups and grid != (1,):
+        together = self._origin if enable_cooperative_groups and grid != (1,) else None
+        if enable_cooperative_groups and grid != (1,) and not (together and together.concurrent):
             raise EmulationError(f"{self.name}: of blocks that run one after another, {grid[0]} would wait forever")
         values = [a.__array_interface__["data"][0] if isinstance(a, DeviceArray) else a.item() for a in arguments]
         kinds = [
@@ -114,8 +119,14 @@ class Kernel:
         held = [kind(value) for kind, value in zip(kinds, values, strict=True)]
         addresses = (ctypes.c_void_p * len(held))(*map(ctypes.addressof, held))
         sizes = (ctypes.c_uint * len(held))(*map(ctypes.sizeof, held))
-        failure = self._entry((ctypes.c_uint * 4)(*grid, *(1,) * (2 - len(grid)), *block, shared_mem), addresses, sizes)
-        if failure:
+        shape = (ctypes.c_uint * 4)(*grid, *(1,) * (2 - len(grid)), *block, shared_mem)
+        if together:
+            entries = together.entries(self.name, grid[0])
+            with ThreadPoolExecutor(len(entries)) as pool:
+                failures = list(pool.map(lambda entry: entry(shape, addresses, sizes), entries))
+        else:
+            failures = [self._entry(shape, addresses, sizes)]
+        for failure in filter(None, failures):
             raise EmulationError(f"{self.name}: {failure.decode()}")
         for number, argument in enumerate(arguments):
             if isinstance(argument, DeviceArray) and not argument.unharmed():
@@ -127,24 +138,51 @@ class Module:
 
     def load(self, code: bytes) -> None:
         """Load a library that :func:`library` has made."""
-        self.library = ctypes.CDLL(code.decode())
+        self.path, self._copies = Path(code.decode()), list[ctypes.CDLL]()
+        self.library = self._loaded(self.path)
+
+    @staticmethod
+    def _loaded(path: Path) -> ctypes.CDLL:
+        library = ctypes.CDLL(str(path))
         # Kernels refer to the library. It is unloaded after the last of them; otherwise a process keeps thousands.
-        weakref.finalize(self.library, _ctypes.dlclose, self.library._handle)
+        weakref.finalize(library, _ctypes.dlclose, library._handle)
+        return library
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether blocks may run at the same time."""
+        return hasattr(self.library, "emulated_block")
+
+    def entries(self, name: str, blocks: int) -> list[Any]:
+        """Return a function for each of some blocks, which launches it. Each is of a copy of the library, since blocks
+        share neither shared memory nor threads."""
+        for block in range(len(self._copies), blocks):
+            with tempfile.TemporaryDirectory() as folder:
+                self._copies.append(self._loaded(Path(shutil.copy(self.path, Path(folder, f"{block}.so")))))
+            ctypes.c_uint.in_dll(self._copies[-1], "emulated_block").value = block
+        found = [getattr(copy, f"launch_{name}") for copy in self._copies[:blocks]]
+        for entry in found:
+            entry.restype = ctypes.c_char_p
+        return found
 
     def get_function(self, name: str) -> Kernel:
         """Return the kernel with a name."""
-        return Kernel(name, getattr(self.library, f"launch_{name}"))
+        return Kernel(name, getattr(self.library, f"launch_{name}"), self)
 
 
-def library(source: str, headers: Mapping[str, str], *, counting: bool = False, racing: bool = False) -> Path:
+def library(
+    source: str, headers: Mapping[str, str], *, counting: bool = False, racing: bool = False, concurrent: bool = False
+) -> Path:  # fmt: skip
     """Compile a module to a library for the CPU, or return the one compiled before.
 
     ``headers``: the text of every file that ``source`` can include, by name. ``counting``: launches count the requests
     to memory. ``racing``: the library finds races in a launch between ``begin_launch`` and ``end_launch`` (races.h).
-    Raises EmulationError.
+    ``concurrent``: blocks that wait for each other run at the same time, in threads. Raises EmulationError.
     """
     text = _with_entries(source, headers, counting=counting)
-    options = COUNTING if counting else RACING if racing else PLAIN
+    for waiting, yielding in WAITING.items() if concurrent else ():
+        text = text.replace(waiting, yielding)
+    options = COUNTING if counting else RACING if racing else CONCURRENT if concurrent else PLAIN
     built_ins = _text("cuda_on_cpu.h")
     runtime = _runtime((*RUNTIME, *(option for option in options if option.startswith("-D"))))
     made = _folder() / f"{_digest(options, built_ins, runtime.name, text)}.so"

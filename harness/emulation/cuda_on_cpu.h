@@ -2,15 +2,17 @@
 // compiled with this header, and linked with runtime.cpp, which runs its threads.
 //
 // Atomic operations are plain reads and writes, because no other thread runs in between. They are volatile, which
-// distinguishes them where accesses are counted, and does not order other accesses.
+// distinguishes them where accesses are counted, and does not order other accesses. With CONCURRENT, blocks run in threads
+// of the host: atomic operations are atomic, and a thread sometimes sleeps at a fence, so that blocks go on at other times.
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <sched.h>
 #include <utility>
 
 #define __device__
 #define __host__
-#define __shared__ static  // blocks run one after another
+#define __shared__ static  // blocks run one after another, or each in a copy of the library
 #define __launch_bounds__(...)
 #ifdef COUNTING  // whole kernels are optimized for the compute capability 9.0
 #define __global__ __attribute__((flatten, noinline))
@@ -49,6 +51,7 @@ extern unsigned char dynamic_shared[];
 void arrive(unsigned mask);                        // a barrier of the lanes that a mask names
 void arrive_in_block();                            // a barrier of the block
 bool vote_in_block(bool mine);                     // whether any thread of the block votes
+void sleep();                                      // sometimes, if blocks run at the same time
 const char* launch(const unsigned* grid, void (*kernel)());
 
 // Calls a function of the runtime. Where accesses are counted, the compiler may keep what it has loaded before, as CUDA's
@@ -127,12 +130,23 @@ template <class Value> static Value __shfl_xor_sync(unsigned mask, Value value, 
 }
 
 // Memory ----------------------------------------------------------------------------------------------------------------------
+#ifdef CONCURRENT
+template <class Value, class Next> static inline Value updated(Value* target, Next next)
+{
+    Value before, after;
+    __atomic_load(target, &before, __ATOMIC_SEQ_CST);
+    do after = next(before);
+    while (!__atomic_compare_exchange(target, &before, &after, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+    return before;
+}
+#else
 template <class Value, class Next> static inline Value updated(Value* target, Next next)
 {
     const Value before = *const_cast<volatile Value*>(target);
     *const_cast<volatile Value*>(target) = next(before);
     return before;
 }
+#endif
 template <class Value, class Other> static Value atomicAdd(Value* target, Other value)
 {
     return updated(target, [=](Value before) { return before + value; });
@@ -160,7 +174,15 @@ static inline unsigned atomicInc(unsigned* target, unsigned last)
 static inline float __ldca(const float* source) { return *source; }
 template <class Value> static inline Value __ldcg(const Value* source) { return *source; }
 template <class Value> static inline void __stcg(Value* target, Value value) { *target = value; }
+#ifdef CONCURRENT
+static inline void __threadfence()
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    emulated::sleep();
+}
+#else
 static inline void __threadfence() {}
+#endif
 [[noreturn]] static inline void __trap() { emulated::fail("it trapped"); }
 
 // Instructions that kernels name, with points replaced by underscores ---------------------------------------------------------

@@ -8,10 +8,12 @@
 // its dynamic shared memory, or if an argument has another size than its parameter.
 //
 // With COUNTING, a launch runs a sample of the blocks and counts their accesses (counting.h). With RACES, a launch
-// fails if accesses of threads are not ordered (races.h).
+// fails if accesses of threads are not ordered (races.h). With CONCURRENT, a launch runs one block only if emulated_block
+// is its number: the caller launches each block in a copy of the library and a thread of its own.
 #include <csetjmp>
 #include <cstddef>
 #include <cstring>
+#include <unistd.h>
 #include <ucontext.h>
 
 namespace emulated {
@@ -181,6 +183,23 @@ static void run_block(unsigned shared, bool descending)
         if (dynamic_shared[shared + i] != POISON) failure = "it wrote behind its dynamic shared memory";
 }
 
+}  // namespace emulated
+
+#ifdef CONCURRENT
+extern "C" __attribute__((visibility("default"))) unsigned emulated_block = ~0u;  // all blocks, one after another
+#endif
+
+namespace emulated {
+
+#ifdef CONCURRENT
+void sleep()
+{
+    static unsigned drawn = 0;
+    drawn = (drawn + emulated_block + 1) * 1664525u + 1013904223u;
+    if (drawn >> 30 == 0) usleep(drawn >> 16 & 255);
+}
+#endif
+
 // grid: blocks, rows of blocks, threads of a block, bytes of dynamic shared memory. Returns the failure, or null.
 const char* launch(const unsigned* grid, void (*kernel)())
 {
@@ -191,6 +210,13 @@ const char* launch(const unsigned* grid, void (*kernel)())
 #ifdef COUNTING
     return run_sample(grid[3], run_block);
 #else
+#ifdef CONCURRENT
+    if (emulated_block != ~0u) {
+        block_index = {emulated_block, 0};
+        run_block(grid[3], (launches + emulated_block) & 1);
+        return failure;
+    }
+#endif
     for (block_index.y = 0; block_index.y < grid_size.y; ++block_index.y)
         for (block_index.x = 0; block_index.x < grid_size.x && !failure; ++block_index.x)
             run_block(grid[3], (launches + block_index.x) & 1);

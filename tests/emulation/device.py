@@ -97,11 +97,14 @@ class ManagedRuntime(Runtime):
         self.advised.append((self.read(pointer, size, self.HOST), "to the host"))
 
 
-def emulate(monkeypatch: pytest.MonkeyPatch, *, racing: bool = False) -> Device:
-    """Make CUDA engines compile for and run on the emulated device; ``racing``: launches fail if threads race."""
+def emulate(monkeypatch: pytest.MonkeyPatch, *, racing: bool = False, blocks: int = 1) -> Device:
+    """Make CUDA engines compile for and run on the emulated device.
+
+    ``racing``: launches fail if threads race. ``blocks``: that are resident at once, and run at the same time.
+    """
 
     def compiled_module(source: str, headers: Mapping[str, str], *_: object) -> Compiled:
-        return Compiled(str(library(source, headers, racing=racing)).encode(), "")
+        return Compiled(str(library(source, headers, racing=racing, concurrent=blocks > 1)).encode(), "")
 
     cupy = cupy_of(RacingModule if racing else Module)
     cupy.cuda.runtime = ManagedRuntime()
@@ -109,7 +112,7 @@ def emulate(monkeypatch: pytest.MonkeyPatch, *, racing: bool = False) -> Device:
         monkeypatch.setattr(f"harness.device.managed_memory.{name}", getattr(cupy.cuda.runtime, name))
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     executor = importlib.import_module("harness.lowering.cuda.executor")
-    opened = SimpleNamespace(attributes=ATTRIBUTES)
+    opened = SimpleNamespace(attributes={**ATTRIBUTES, "MultiProcessorCount": blocks})
     monkeypatch.setattr(executor, "open_device", lambda _: opened)
     monkeypatch.setattr(executor, "architecture", lambda _: "sm_90")
     monkeypatch.setattr(executor, "compiled_module", compiled_module)

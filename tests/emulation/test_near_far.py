@@ -31,15 +31,16 @@ from tests.engines.programs import traced
 STEPS = GunrockEngine(GunrockSchedule(order="near_far", delta=3.0))
 
 
-def emulate_near_far(monkeypatch, *, racing=False):
+def emulate_near_far(monkeypatch, *, racing=False, blocks=1):
     """Have the kernels of near-far run on the emulated device, with small blocks and pieces."""
 
     def made(source, headers, _):
-        return Compiled(str(library(source, headers, racing=racing)).encode(), "")
+        return Compiled(str(library(source, headers, racing=racing, concurrent=blocks > 1)).encode(), "")
 
     monkeypatch.setattr(near_far, "compiled", made)
     monkeypatch.setattr(near_far, "architecture", lambda _: "sm_90")
-    monkeypatch.setattr(near_far, "open_device", lambda _: SimpleNamespace(attributes=ATTRIBUTES))
+    attributes = {**ATTRIBUTES, "MultiProcessorCount": blocks}
+    monkeypatch.setattr(near_far, "open_device", lambda _: SimpleNamespace(attributes=attributes))
     monkeypatch.setattr(near_far, "require_memory", lambda _: None)
     monkeypatch.setattr(near_far, "BLOCK", 64)
     monkeypatch.setattr(near_far, "LONG", 40)
@@ -70,6 +71,17 @@ def test_the_kernel_gives_the_values_of_supersteps(name, program, features, emul
 @pytest.mark.parametrize(("program", "features"), [("lengths", 2), ("smallest edge", 1)])
 def test_launches_of_single_steps_give_the_same(name, program, features, emulated_near_far):
     check(GunrockEngine(GunrockSchedule(order="near_far")), program, GRAPHS[name](), features, emulated_near_far)
+
+
+@pytest.mark.parametrize(
+    "sizes", [{}, {"SHORT": 200, "MOST_EDGES": 30}, {"SHORT": 200, "MOST_EDGES": 30, "MOST_SHORT": 1}], ids=str
+)
+@pytest.mark.parametrize("delta", [3.0, 1e30])
+@pytest.mark.parametrize("name", ["scattered", "skewed", "roads", "hub"])
+def test_blocks_that_run_at_the_same_time_give_the_values_of_supersteps(name, delta, sizes, emulated, monkeypatch):
+    emulate_near_far(monkeypatch, blocks=3)
+    with_sizes(monkeypatch, **sizes)
+    check(OnyxEngine(OnyxSchedule(order="near_far", delta=delta)), "lengths", GRAPHS[name](), 2, emulated)
 
 
 def test_launches_of_single_steps_do_the_work_of_one_launch(emulated_near_far):
@@ -155,6 +167,42 @@ def with_sizes(monkeypatch, **sizes):
 def test_other_sizes_give_the_values_of_supersteps(sizes, name, delta, emulated_near_far, monkeypatch):
     with_sizes(monkeypatch, **sizes)
     check(OnyxEngine(OnyxSchedule(order="near_far", delta=delta)), "lengths", GRAPHS[name](), 2, emulated_near_far)
+
+
+def hubs_in_a_row(hubs=6, leaves=30):
+    """Return a graph in which each hub sends to leaves, and these to the next hub."""
+    hub = np.arange(hubs) * (leaves + 1)
+    leaf = (hub[:, None] + np.arange(1, leaves + 1)).ravel()
+    sources, targets = np.r_[np.repeat(hub, leaves), leaf], np.r_[leaf, np.repeat(hub + leaves + 1, leaves)]
+    return Graph.from_edges(sources, targets, num_vertices=hubs * (leaves + 1) + 1, name="hubs in a row")
+
+
+def barriers_of(graph, device):
+    """Return the global barriers and the supersteps of a search from vertex 0."""
+    engine, program = OnyxEngine(OnyxSchedule(order="near_far")), PROGRAMS["hops"]
+    engine.prepare(program, graph, 1, device, Phases())
+    own = np.full((graph.num_vertices, 1), np.inf, np.float32)
+    own[0] = 0.0
+    engine.reset(Inputs({"own": own}, dict(program.parameters)))
+    engine.run(1)
+    passed = int(engine.on(device)._lock.get()[0])
+    supersteps = dict(engine.resolved_options()["solved"])["supersteps"]
+    engine.close()
+    return passed, supersteps
+
+
+def test_short_lists_need_no_global_barrier_until_other_blocks_have_waited_long_enough(emulated_near_far, monkeypatch):
+    graph, found = hubs_in_a_row(), {}
+    for sizes in ({"SHORT": 0}, {}, {"MOST_SHORT": 4}, {"MOST_EDGES": 29}):
+        with monkeypatch.context() as changed:
+            with_sizes(changed, **sizes)
+            found[str(sizes)] = barriers_of(graph, emulated_near_far)
+    each, few, parts, left = found.values()
+    begun = 3  # barriers before the near list sends
+    assert each == (begun + 13, 13), "one for each superstep"
+    assert few == (begun + 1, 13)
+    assert parts == (begun + 4, 13)
+    assert left == (begun + 6 + 6 + 1, 13 + 6), "each hub is left for the next superstep, of all blocks"
 
 
 @pytest.mark.parametrize("name", GRAPHS)

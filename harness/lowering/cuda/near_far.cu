@@ -16,7 +16,7 @@ constexpr Item LANE_GROUPS = BLOCK / LANES_OF_GROUP;  // of a block
 constexpr int AHEAD = 2;  // edges that a lane fetches at once where their number is not known to be small
 constexpr Position OF_LANE = 8, OF_LANE_OF_SHORT = 2;  // edges of an item, for each of its lanes, that warps do not share
 constexpr Item MOST_EDGES = 2 * LONG;  // that warps share, of a short list; items with more are left for all blocks
-constexpr Item MOST_SHORT = 1u << 16;  // short lists that a block sends before other blocks have waited long enough
+constexpr Item MOST_SHORT = 1u << 16;  // short lists that a block sends; other blocks then go on, which fail if they wait for tens of seconds
 static_assert(SHORT <= ROOM, "the list that follows a short one is collected by the block");
 
 // Counters in pairs: one is in use, and one is empty. `best`: of the far pile, as the bits of a float.
@@ -28,7 +28,7 @@ struct State {
     Total edges;
     Item superstep, pile;  // likewise; `superstep` also after short lists
     Item listed, reached;  // of the list that follows short ones: its length, and its superstep
-    Item left;             // 1: it has items whose edges are too many for one block
+    Item leaves, left;     // 1: it has items whose edges are too many for one block; before all blocks wait, and after
 };
 
 __device__ inline bool better(float a, float b) { return LEAST ? a < b : a > b; }
@@ -264,7 +264,7 @@ struct Run {
         alone = false;
         if (threadIdx.x == 0) {
             state->reached = superstep + 1;
-            state->left = left;
+            state->leaves = left;
         }
     }
 
@@ -348,6 +348,7 @@ __device__ inline void turn_pile(State* state, Item pile)
 __device__ inline void turn_lists(State* state)
 {
     state->superstep = seen(&state->reached);
+    state->left = seen(&state->leaves);
     const int even = state->superstep & 1;
     state->near[even] = seen(&state->listed);
     state->near[1 - even] = state->listed = 0;

@@ -60,7 +60,7 @@ class StepCall(Call):
 class OneLaunch:
     """A run in one launch of resident blocks, with global barriers between steps.
 
-    ``short_lists``: whether one block sends lists that are so short that it takes less time than a barrier.
+    ``short_lists``: whether one block sends short lists, without global barriers.
     """
 
     kernels: ClassVar[tuple[str, ...]] = (KERNEL,)
