@@ -75,6 +75,28 @@ class LaggingRun(ReferenceRun):
         self._value[stage.updates] = np.where(far.any(axis=1, keepdims=True), new, old)
 
 
+@pytest.mark.parametrize("both", [True, False], ids=["undirected", "directed"])
+def test_a_solver_that_goes_on_is_right_where_supersteps_reach_nothing(both):
+    """Ranks of distant vertices are small, and not zero."""
+    vertices, features = 400, 2
+    first = np.arange(vertices - 1)
+    ends = (np.r_[first, first + 1], np.r_[first + 1, first]) if both else (first, first + 1)
+    graph = Graph.from_edges(*ends, num_vertices=vertices, name="path")
+    algorithm = PageRank(personalise="vertices")
+    program, inputs = trace(algorithm), algorithm.inputs(graph, features)
+    teleport, degrees = inputs.properties["teleport"].astype(float), np.diff(graph.csr.offsets)
+    sources, alpha = graph.csr.row_of_edge, algorithm.alpha
+    share = np.zeros((vertices, vertices))
+    np.add.at(share, (graph.csr.neighbours, sources), 1 / degrees[sources])
+    ranks = [
+        np.linalg.solve(np.eye(vertices) - alpha * (share + np.outer(start, degrees == 0)), (1 - alpha) * start)
+        for start in teleport.T
+    ]
+    answer = fixed_point(program, graph, features, inputs, algorithm.supersteps)
+    found = compare(program, {"rank": np.stack(ranks, 1).astype(np.float32)}, answer.values, answer.allowances)
+    assert found.ok, found.detail
+
+
 def posed(algorithm, graph, features):
     """Return the program, the graph that it runs on, the number of features and the inputs."""
     graph = algorithm.prepare_graph(graph)
