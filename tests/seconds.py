@@ -1,6 +1,8 @@
 """Write the list of long tests, which :mod:`tests.short_run` reads.
 
 ``pytest -n 2 --junitxml=FILE -m 'full or not full'`` measures; ``python -m tests.seconds FILE`` writes ``seconds.txt``.
+The short run, ``pytest -n 2 --junitxml=FILE``, has all rows of the functions that the list lacks: ``--short`` adds the
+functions with several rows.
 """
 
 from __future__ import annotations
@@ -40,9 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Write the list from a report; functions that the report lacks keep their lines."""
     parser = argparse.ArgumentParser("tests.seconds", description=main.__doc__)
     parser.add_argument("report", type=Path, help="written by pytest --junitxml=FILE")
-    report = parser.parse_args(arguments).report
+    short = "of a report of the short run: only add functions with several rows that the list lacks"
+    parser.add_argument("--short", action="store_true", help=short)
+    given = parser.parse_args(arguments)
     seconds = short_run.known_seconds() if short_run.SECONDS.exists() else {}
-    for name, (total, rows) in measured(report).items():
+    kept = set(seconds) if given.short else set()
+    for name, (total, rows) in measured(given.report).items():
+        if name in kept or (given.short and rows == 1):
+            continue
         seconds.pop(name, None)
         if total > short_run.MOST_S:
             seconds[name] = total / rows

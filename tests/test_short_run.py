@@ -116,6 +116,16 @@ def test_the_list_is_written_from_a_report(tmp_path, monkeypatch):
     assert short_run.known_seconds() == {"tests/other.py::d": 8.0, "tests/test_short_run.py::a": 1.5}
 
 
+def test_a_report_of_the_short_run_adds_functions_with_several_rows(tmp_path, monkeypatch):
+    case = '<testcase classname="tests.test_short_run" name="{}" time="1.0"/>'
+    cases = [case.format(name) for name in ("new[1]", "new[2]", "listed[1]", "listed[2]", "single")]
+    (tmp_path / "report.xml").write_text(f"<r>{''.join(cases)}</r>", "utf-8")
+    (tmp_path / "seconds").write_text("0.50 tests/test_short_run.py::listed\n", "utf-8")
+    monkeypatch.setattr(short_run, "SECONDS", tmp_path / "seconds")
+    seconds.main(["--short", str(tmp_path / "report.xml")])
+    assert short_run.known_seconds() == {"tests/test_short_run.py::listed": 0.5, "tests/test_short_run.py::new": 1.0}
+
+
 def test_the_list_names_functions_that_exist():
     for name in short_run.known_seconds():
         file, _, function = name.partition("::")

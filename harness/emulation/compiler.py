@@ -180,7 +180,9 @@ def library(
     ``concurrent``: blocks that wait for each other run at the same time, in threads. Raises EmulationError.
     """
     text = _with_entries(source, headers, counting=counting)
-    for waiting, yielding in WAITING.items() if concurrent else ():
+    for waiting, yielding in WAITING.items() if concurrent and "class GlobalBarrier" in text else ():
+        if waiting not in text:
+            raise EmulationError(f"the global barrier does not have the text {waiting!r}, in whose place blocks yield")
         text = text.replace(waiting, yielding)
     options = COUNTING if counting else RACING if racing else CONCURRENT if concurrent else PLAIN
     built_ins = _text("cuda_on_cpu.h")

@@ -67,6 +67,11 @@ def test_libraries_of_other_kinds_and_headers_are_others(commands):
     assert len(paths) == 4
 
 
+def test_a_global_barrier_in_which_blocks_cannot_yield_is_an_error():
+    with pytest.raises(EmulationError, match=r"does not have the text 'if \(\+\+looks =="):
+        compiler.library(f"class GlobalBarrier {{}};\n{SOURCE}", {}, concurrent=True)
+
+
 def test_a_compiler_that_fails_is_an_error_with_its_message():
     if shutil.which(compiler.COMPILER) is None:
         pytest.skip("no compiler")

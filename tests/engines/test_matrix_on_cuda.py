@@ -60,9 +60,9 @@ TURNS: dict[str, tuple[dict[str, Any], ...]] = {
     "torch": ({},),
 }  # fmt: skip
 STATES = {"forest": 5, "network hub": 3}  # of graphs that need more features
-# A vertex that sums thousands of messages, with programs whose stated bounds do not depend on degrees: only
-# test_a_hub_of_many_messages has them.
-MANY, LEAVES = {("pagerank", "hub"), ("feature_diffusion", "hub")}, 3000
+# A vertex that sums thousands of messages, with programs whose stated bounds do not depend on degrees: see
+# test_hubs_on_cuda.py.
+MANY = {("pagerank", "hub"), ("feature_diffusion", "hub"), ("hits", "hub")}
 # Half of the CPU matrix's number: of 500 fresh draws one had an error of 2e-3 after 12 supersteps.
 LONGEST = {("als_all", 1): 6}
 MATRICES = ("als", "als_all", "multimodal")  # whose messages or values are matrices
@@ -253,33 +253,6 @@ def check(row, device, seed=SEED, more=0.0):
 @pytest.mark.parametrize("row", ROWS, ids=label)
 def test_answers(row, device):
     check(row, device)
-
-
-@gpu
-@pytest.mark.parametrize("features", [1, 3])
-@pytest.mark.parametrize(
-    ("engine", "options", "in_turn"),
-    [
-        ("onyx", {"balance": "edge"}, True),
-        ("onyx", {"balance": "warp"}, False),  # a block sums the results of its lane groups
-        ("onyx", {"direction": "push"}, True),
-        ("gunrock", {}, True),
-        ("tigr", {}, True),
-        ("emogi", {}, True),
-        ("scaph", {}, True),
-        ("simdx", {}, False),
-        ("cusparse", {}, False),
-        ("torch", {}, False),
-    ],
-)
-@pytest.mark.parametrize("name", ["pagerank", "feature_diffusion"])
-def test_a_hub_of_many_messages(name, engine, options, in_turn, features, device):
-    """Sums of n float32 numbers one after another may have n - 1 rounding errors (Higham 2002, eq. 4.4), and have
-    less than half of that if all are equal, as PageRank's are. The hub's error returns to it two supersteps later, in
-    addition to the new sum's error: PageRank multiplies it by alpha^2, and diffusion sums at the hub twice."""
-    at_once = LEAVES / 2 * 2.0**-24
-    more = {"pagerank": at_once / (1 - ALGORITHMS["pagerank"].alpha ** 2), "feature_diffusion": 2 * at_once}[name]
-    check(Row(engine, options, name, features, ("hub",)), device, more=more if in_turn else 0.0)
 
 
 ADAPTIVE = [

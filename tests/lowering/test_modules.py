@@ -92,6 +92,7 @@ def test_a_damaged_file_is_replaced(folder):
     assert path.read_text() == "value = 4\n"
 
 
+@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize("content", [b"", b"\xf0damaged"], ids=["empty", "garbage"])
 def test_damaged_machine_code_is_compiled_again(folder, content):
     assert run_process() == (0, 1)

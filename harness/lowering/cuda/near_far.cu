@@ -1,5 +1,4 @@
-// Near-far in one launch, by as many blocks as are resident; global barriers separate its steps. An item is a feature of
-// a vertex: vertex * LANES + feature.
+// The steps of near-far, by blocks of one launch. An item is a feature of a vertex: vertex * LANES + feature.
 //
 // The source before this text defines BLOCK (threads), LANES_OF_GROUP (lanes that share an item's edges, a power of two
 // up to 32), LONG (edges; items of more are cut into pieces of as many, which blocks share), SHORT (items; a list of no
@@ -344,75 +343,9 @@ __device__ inline void turn_pile(State* state, Item pile)
     ++state->thresholds;
 }
 
-// Makes the list that follows short ones the near list of its superstep. No block reads these counters meanwhile.
-__device__ inline void turn_lists(State* state)
-{
-    state->superstep = seen(&state->reached);
-    state->left = seen(&state->leaves);
-    const int even = state->superstep & 1;
-    state->near[even] = seen(&state->listed);
-    state->near[1 - even] = state->listed = 0;
-    state->pieces[0] = state->pieces[1] = 0;
-}
-
 __device__ inline void add_edges(State* state, Item visited)
 {
     Total edges = visited;
     for (int offset = 16; offset > 0; offset /= 2) edges += __shfl_xor_sync(0xffffffffu, edges, offset);
     if (threadIdx.x % 32 == 0 && edges) atomicAdd(&state->edges, edges);
-}
-
-// A run in one launch. It starts with all counters at zero and `best` at WORST.
-extern "C" __global__ void __launch_bounds__(BLOCK, 2) near_far(ARRAYS)
-{
-    GlobalBarrier barrier(lock);
-    RUN(WORST, 0, 0);
-    run.begin(items);
-    barrier.wait();
-    bool all = true;
-    Item supersteps = 0;
-    while (true) {
-        const Item waiting = seen(state->far + run.pile);
-        if (!waiting) break;
-        run.find_best(waiting, all);
-        barrier.wait();
-        const float best = __int_as_float(seen(&state->best));
-        if (best == WORST) break;
-        const float threshold = advanced(best, parameters);
-        run.split(waiting, all, threshold);
-        run.threshold = threshold;
-        all = false;
-        barrier.wait([&] { turn_pile(state, run.pile); });
-        run.pile = 1 - run.pile;
-        ++run.superstep;
-        // Counters are read together, and supersteps are counted by threads: each access to memory delays all blocks.
-        Item count = seen(state->near + (run.superstep & 1)), left = 0;
-        while (count) {
-            const Item before = run.superstep;
-            if (SHORT && count <= SHORT && !left) {
-                if (blockIdx.x == 0) run.send_short(count);
-                barrier.wait([&] { turn_lists(state); });
-                run.superstep = seen(&state->superstep), left = seen(&state->left);
-                count = seen(state->near + (run.superstep & 1));
-            } else {
-                const int even = run.superstep & 1;
-                run.send_near(count);
-                barrier.wait([&] {
-                    state->near[even] = 0;
-                    state->pieces[1 - even] = 0;
-                });
-                const Item parts = seen(state->pieces + even);
-                count = seen(state->near + 1 - even), left = 0;
-                if (parts) {
-                    run.send_pieces(parts);
-                    barrier.wait();
-                    count = seen(state->near + 1 - even);
-                }
-                ++run.superstep;
-            }
-            supersteps += run.superstep - before;
-        }
-    }
-    if (blockIdx.x == 0 && threadIdx.x == 0) state->supersteps = supersteps;
-    add_edges(state, run.edges);
 }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 KERNEL = "near_far"  # of a whole run
 SPLIT = ("find_best", "split_pile", "end_split")
 SINGLE = {"end_split": 2, "end_superstep": 1}  # steps of one thread, and how many of state and parameters they take
-FILES = ("barrier.cuh", "near_far.cu")  # of the source, in this order
+FILES = ("barrier.cuh", "near_far.cu")  # of every source, in this order
 STEPS = ("begin_pile", "find_best", "split_pile", "end_split", "send_list", "send_parts", "end_superstep")
 AHEAD = 8  # supersteps that are launched before the host reads whether the near list is empty; not measured
 WORDS = 18  # of the state
@@ -64,7 +64,7 @@ class OneLaunch:
     """
 
     kernels: ClassVar[tuple[str, ...]] = (KERNEL,)
-    files: ClassVar[tuple[str, ...]] = FILES
+    files: ClassVar[tuple[str, ...]] = (*FILES, "near_far_run.cu")
     short_lists: ClassVar[bool] = False
 
     def __init__(self, work: Work) -> None:
