@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _PRIMARY = "config"  # the harness's conf/config.yaml
 _PARAMS = "hydra.sweeper.params."
+_LINKED = "hydra.sweeper.linked"
 
 Link = Mapping[str, Mapping[str, Any]]
 
@@ -108,12 +109,15 @@ def with_defaults(
     """Return the overrides to expand and the active links.
 
     A key on the command line takes precedence over a default, and so does a configuration file that selects the group
-    without a sweep parameter of its own. A link is active as long as none of its keys is set elsewhere.
+    without a sweep parameter of its own. A link is active as long as none of the keys that it sets is set elsewhere.
+    Those of the default comparison also need that none of their conditions is: a part of a preset has the cells of the
+    whole, and ``graph=photo`` alone is the graph without the settings of the default comparison.
     """
     keys = {override.get_key_element() for override in given}
     chosen = {key for key in from_files if f"{_PARAMS}{key}" not in from_files}
     kept = [one for one in defaults if one.get_key_element() not in keys | chosen]
-    links = [link for link in linked if not (keys | chosen) & {*link["when"], *link["set"]}]
+    parts = ("set",) if _LINKED in from_files else ("set", "when")
+    links = [link for link in linked if (keys | chosen).isdisjoint(key for part in parts for key in link[part])]
     return [*kept, *given], links
 
 

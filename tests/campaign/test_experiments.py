@@ -66,6 +66,17 @@ def test_a_value_of_a_preset_wins_over_a_linked_default(plan, preset):
     assert found == 6 * in_turn  # the rounds of the default comparison
 
 
+def test_a_part_of_a_preset_has_the_settings_of_the_whole(plan):
+    tolerances = {
+        cell.cell.algorithm: cell.cell.parameters["tolerance"]
+        for cell in plan(
+            "+experiment=default_choice", "algorithm=multimodal,pagerank", "engine=onyx", "features=1"
+        ).cells
+    }
+    assert tolerances["multimodal"] == 1e-5
+    assert tolerances["pagerank"] != 1e-5
+
+
 def test_each_of_several_presets_has_its_own_sweep(plan, preset):
     preset("mine", MINE)
     folder = preset("swept", SWEPT)

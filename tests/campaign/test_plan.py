@@ -47,8 +47,14 @@ def test_a_key_on_the_command_line_replaces_the_default():
 @pytest.mark.parametrize(
     ("given", "in_force"), [([], True), (["engine=x"], True), (["graph=photo"], False), (["features=3"], False)]
 )
-def test_a_link_is_in_force_until_one_of_its_keys_is_said(given, in_force):
+def test_a_link_of_the_default_comparison_is_in_force_until_one_of_its_keys_is_said(given, in_force):
     _, links = with_defaults(parse(*given), parse("graph=photo"), LINKS)
+    assert bool(links) is in_force
+
+
+@pytest.mark.parametrize(("given", "in_force"), [([], True), (["graph=photo"], True), (["features=3"], False)])
+def test_a_link_of_a_preset_is_in_force_until_one_of_the_keys_that_it_sets_is_said(given, in_force):
+    _, links = with_defaults(parse(*given), parse("graph=photo"), LINKS, ["hydra.sweeper.linked"])
     assert bool(links) is in_force
 
 

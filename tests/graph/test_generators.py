@@ -170,6 +170,21 @@ def test_delaunay_is_the_triangulation():
     assert delaunay(num_vertices=10, weighted=False).weights is None
 
 
+def test_local_numbers_of_a_triangulation_are_another_order_of_the_same_vertices():
+    random, local = (delaunay(num_vertices=500, seed=5, local=local) for local in (False, True))
+    edges = [
+        {tuple(map(tuple, graph.vertex_data["position"][[u, v]])) for u, v in zip(*ends(graph), strict=True)}
+        for graph in (random, local)
+    ]
+    assert edges[0] == edges[1]
+    apart = [np.median(np.abs(np.subtract(*ends(graph)))) for graph in (random, local)]
+    assert apart[1] < apart[0] / 10
+
+
+def ends(graph):
+    return graph.csr.row_of_edge.astype(np.int64), graph.csr.neighbours.astype(np.int64)
+
+
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 7), (5, 1), (4, 6)])
 @pytest.mark.parametrize("diagonals", [False, True])
 def test_a_whole_grid_is_the_lattice(rows, columns, diagonals):
