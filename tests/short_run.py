@@ -22,7 +22,7 @@ import pytest
 from tests.covering import covering
 
 SECONDS = Path(__file__).with_name("seconds.txt")
-MOST_S = 0.8  # for the rows of a function
+MOST_S = 0.6  # for the rows of a function
 LONGEST_S = 2.0  # for a row
 _APART = ("full", "gpu", "benchmark")  # rows that do not run by default on any machine
 

@@ -84,7 +84,7 @@ def test_a_row_that_is_too_long_does_not_run_unless_it_is_marked(run):
 
 def test_one_row_of_a_long_function_runs():
     rows = [SimpleNamespace(get_closest_marker=lambda name: None)] * 3
-    assert [short_run.rows_to_run(rows, seconds) for seconds in (0.2, 0.3, 0.5, 1.9, 2.1)] == [3, 2, 1, 1, 0]
+    assert [short_run.rows_to_run(rows, seconds) for seconds in (0.15, 0.25, 0.5, 1.9, 2.1)] == [3, 2, 1, 1, 0]
 
 
 def test_short_and_unknown_functions_run_whole_but_for_rows_marked_full(run):

@@ -7,7 +7,8 @@ Rows are scattered, so that a copy of one after the other would wait twice for m
 its edges. Rows are therefore copied in batches, whose offsets and then edges are prefetched; 32 adjacent rows are one
 copy. Rows of 31 uint32 on average of 262 MB, one thread of an AMD EPYC: 1.9, 1.4, 1.2, 0.96 and 1.3 times as fast as
 one row after the other with 0.5, 10, 50, 90 and 100 % of the rows (which took 0.44 to 2.6 GB/s; 27 November 2026).
-Batches of 16 to 128 rows differ by 7 % at most.
+Batches of 16 to 128 rows differ by 7 % at most. Vertices without a flag are passed over 32 at a time: 65,536 vertices
+take 23, 35, 95 and 116 us with 0.05, 0.5, 5 and 50 % of the flags set, which took 101 to 111 us one after the other.
 """
 
 from __future__ import annotations
@@ -37,11 +38,16 @@ def _mark_part(
     vertices = len(flags)
     for group in range(ends[part], ends[part + 1]):
         low = group * 32
-        bits, edges = np.uint32(0), np.int64(0)
-        for i in range(low, min(low + 32, vertices)):
-            if flags[i]:
-                bits |= np.uint32(1) << np.uint32(i - low)
-                edges += offsets[first + i + 1] - offsets[first + i]
+        bits, edges, some = np.uint32(0), np.int64(0), True
+        if low + 32 <= vertices:
+            some = False
+            for i in range(32):  # without a branch: a few vector instructions
+                some |= flags[low + i]
+        if some:
+            for i in range(low, min(low + 32, vertices)):
+                if flags[i]:
+                    bits |= np.uint32(1) << np.uint32(i - low)
+                    edges += offsets[first + i + 1] - offsets[first + i]
         table[group, 0] = bits
         table[group, 1] = np.uint32(edges)
 
