@@ -142,7 +142,7 @@ class Packer:
     def mark(self, flags: Array, offsets: Array, first: int, table: Array) -> int:
         """Set a table, uint32[groups, 2], from the ``flags`` of the vertices from ``first`` on; return the edges."""
         parts, threads = self._shares(len(flags))
-        ends = np.linspace(0, len(table), parts + 1).astype(np.int64)
+        ends = np.arange(parts + 1) * len(table) // parts
         return int(_mark(parts, threads, ends, flags, offsets, first, table))
 
     def copy(
@@ -153,8 +153,8 @@ class Packer:
         Both have ``width`` elements for every edge. ``first``: the first vertex. Threads copy about as many edges each.
         """
         parts, threads = self._shares(edges)
-        shares = np.linspace(0, edges, parts + 1)[1:-1]
-        ends = np.concatenate([[0], np.searchsorted(table[:, 1], shares), [len(table)]]).astype(np.int64)
+        ends = np.full(parts + 1, len(table))
+        ends[:-1] = np.searchsorted(table[:, 1], np.arange(parts) * edges // parts) if parts > 1 else 0
         _copy(parts, threads, ends, table, offsets, first, width, source, packed, self._batches)
 
     def _shares(self, work: int) -> tuple[int, int]:
