@@ -121,9 +121,10 @@ class OnyxSchedule(EdgeOptions):
     supersteps are refused with it.
 
     ``tune``: choose ``direction``, ``change_driven`` and, on a GPU, ``balance`` and ``persistent`` by timing a few
-    plans on the real problem at the first reset (:mod:`engines.onyx.tuning`). After ``tune_s`` seconds no further
-    plan is tried. Options that are given are kept; ``share_by`` and ``bottom_up`` only in plans of *adaptive*. The
-    record has the times of the plans as ``tried``, which cannot be set.
+    plans on the real problem at the first reset (:mod:`engines.onyx.tuning`). If no other option is given, near-far and
+    hooking are tried, too, for programs that have them; the run then counts no supersteps. After ``tune_s`` seconds no
+    further plan is tried. Options that are given are kept; ``share_by`` and ``bottom_up`` only in plans of *adaptive*.
+    The record has the times of the plans as ``tried``, which cannot be set.
 
     ``solver``: solve the linear system of a program whose superstep is x -> A x + b, by BiCGSTAB, or by conjugate
     gradients if A is symmetric (:mod:`engines.onyx.krylov_engine`). The run leaves bulk-synchronous order and counts no
@@ -184,7 +185,7 @@ class OnyxSchedule(EdgeOptions):
         None, "find components by hooking and pointer jumping, without supersteps (null: false)"
     )  # fmt: skip
     tune: bool | None = option(
-        None, "choose direction, change_driven and, on a GPU, balance and persistent by timing (null: false)"
+        None, "choose order, direction, change_driven and, on a GPU, balance and persistent by timing (null: false)"
     )
     tune_s: float | None = option(None, "seconds after which tune tries no further plan (null: 10)", within="(0, inf)")
     tried: tuple[tuple[str, float], ...] | None = option(None, "set by tune: the seconds of each plan")

@@ -1,24 +1,28 @@
 """Choose among a few plans by timing them on the real problem: ``tune=true``.
 
 The default plans are estimates that were fitted on some graphs. On other graphs another plan may be faster. The default
-plan of supersteps is timed first, so that no plan slower than it is taken, however few seconds there are; near-far and
-hooking are not tried. Every plan runs the same supersteps of the problem from the same start. Plans are prepared one
-after another, so that only one is in memory. The times are kept in the cache, by program, facts of the graph, number of
-features and device. If they are in the cache, an engine takes the fastest plan at once.
+plan is timed first, so that no plan slower than it is taken, however few seconds there are. Every plan runs the same
+supersteps of the problem from the same start. If the order is left to the engine and the program has one without
+supersteps, near-far or hooking, that is tried as well: every plan then runs until it has settled, and no supersteps are
+counted. A plan that takes twice as long as the fastest one is then given up. Plans are prepared one after another, so
+that only one is in memory. The times are kept in the cache, by program, facts of the graph, number of features and
+device. If they are in the cache, an engine takes the fastest plan at once.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engines.onyx.engine import OnyxEngine
+from engines.onyx.order_choice import OrderChoice, other_order
 from engines.onyx.schedule import SUPERSTEPS, OnyxSchedule
-from harness.api import Engine, EngineFailure, No, Phases, Yes, cuda_unavailable
+from harness.api import Engine, EngineFailure, No, Phases, RunStatistics, Unsupported, Yes, cuda_unavailable
 from harness.api.figures import figures_of, known_figures
 from harness.api.forwarding import Forwarding
 
@@ -26,9 +30,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from harness.api import Device, Graph, Inputs, Program
+    from harness.api import Device, Graph, Inputs, Operations, Program
 
-_FIGURES = "onyx-plans-6"  # the number changes with the plans and with the way of timing them
+_FIGURES = "onyx-plans-7"  # the number changes with the plans and with the way of timing them
 _BUDGET_S = 10.0
 _TRIAL_S, _MOST_TRIALS = 0.1, 5  # a plan runs until it has taken this long; its shortest run counts
 _DIRECTIONS = ("pull", "push", "adaptive")
@@ -36,6 +40,7 @@ _DIRECTIONS = ("pull", "push", "adaptive")
 _LEFT_OUT = {"pull": "parts", "push": "", "adaptive": "edge"}
 _OF_ADAPTIVE = ("share_by", "bottom_up")  # options that only supersteps that choose their direction have
 _SHARE = 0.1  # of the seconds for all plans, for the supersteps of one run
+_GIVEN_UP = 2.0  # times the seconds of the fastest plan, after which a run until it has settled is given up
 
 Problem = tuple["Program", "Graph", int, "Device"]
 Start = tuple["Inputs", "Mapping[str, NDArray[np.generic]] | None"]
@@ -73,10 +78,17 @@ def plans(schedule: OnyxSchedule, kind: str) -> dict[str, OnyxSchedule]:
     return found
 
 
+def other_plans(schedule: OnyxSchedule, program: Program) -> dict[str, OnyxSchedule]:
+    """Return the schedule of the program's order without supersteps, by its name; none if the order or any option of
+    supersteps is given."""
+    other = "" if schedule.others_than("tune", "tune_s") else other_order(program)
+    return {other: OrderChoice(other, "").under(OnyxSchedule())} if other else {}
+
+
 class TunedEngine(Forwarding, Engine):
     """Run the fastest of a few plans of Onyx. The first reset after ``prepare`` times them from its initial state.
 
-    Each plan has its own engine.
+    Each plan has its own engine. It is ``stepwise`` if all plans are.
     """
 
     tunes = True
@@ -87,16 +99,21 @@ class TunedEngine(Forwarding, Engine):
         self._times: dict[str, float] = {}
         self._failures: dict[str, str] = {}
         self._problem: Problem | None = None
+        self._statistics: RunStatistics | None = None  # of the latest run, by the plan
 
     # preparation ------------------------------------------------------------------------------------------------------
     def supports(self, program: Program, graph: Graph, features: int, device: Device) -> Yes | No:
         """Return the most memory of the plans that run the program; the reason of the first plan if none does."""
-        tried = plans(self.schedule, device.kind).values()
-        answers = [OnyxEngine(one).supports(program, graph, features, device) for one in tried]
-        found = [one for one in answers if isinstance(one, Yes)]
+        tried = {**plans(self.schedule, device.kind), **other_plans(self.schedule, program)}
+        answers = {name: OnyxEngine(one).supports(program, graph, features, device) for name, one in tried.items()}
+        found = {name: one for name, one in answers.items() if isinstance(one, Yes)}
         if not found:
-            return answers[0]
-        return Yes(max(one.bytes_needed for one in found), max(one.host_bytes for one in found))
+            return next(iter(answers.values()))
+        stepwise = found.keys().isdisjoint(other_plans(self.schedule, program))
+        most, most_on_host = (
+            max(getattr(one, name) for one in found.values()) for name in ("bytes_needed", "host_bytes")
+        )
+        return Yes(most, most_on_host, stepwise=stepwise)
 
     def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Build what the first plan needs without the device."""
@@ -128,20 +145,32 @@ class TunedEngine(Forwarding, Engine):
             return
         self.close()
         self._failures = {}
-        self._running = {
-            name: schedule
-            for name, schedule in plans(self.schedule, device.kind).items()
-            if isinstance(OnyxEngine(schedule).supports(program, graph, features, device), Yes)
-        }
+        self._problem = program, graph, features, device
+        self._running = self._plans()
         if not self._running:
             raise EngineFailure("no plan of the schedule runs the program; see supports()")
-        self._problem = program, graph, features, device
         text = repr((program.fingerprint, graph.facts, features, self._running))
         self._key = f"{_FIGURES}-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
         missing = device.kind == "cuda" and cuda_unavailable(device.index)
         self._times = dict((None if missing else known_figures(self._key, device)) or ())
         self._name = self._fastest() if self._times else next(iter(self._running))
         self._prepared = OnyxEngine(self._running[self._name])
+
+    def _plans(self) -> dict[str, OnyxSchedule]:
+        """Return the plans that run the problem, the default one first."""
+        program, _, _, device = self.problem
+        by_supersteps, others = plans(self.schedule, device.kind), other_plans(self.schedule, program)
+        found = {
+            name: one
+            for name, one in {**by_supersteps, **others}.items()
+            if isinstance(OnyxEngine(one).supports(*self.problem), Yes)
+        }
+        self.stepwise = found.keys().isdisjoint(others)
+        if not self.stepwise:
+            choice = OnyxEngine(OnyxSchedule()).order_of(*self.problem)
+            first = [name for name in others if choice is not None and name == choice.order]
+            found = {name: found[name] for name in (*first, *(one for one in found if one not in first))}
+        return found
 
     @property
     def problem(self) -> Problem:
@@ -174,9 +203,12 @@ class TunedEngine(Forwarding, Engine):
             try:
                 if name != self._name:
                     self._turn_to(name)
-                steps = steps or self._supersteps(start)
-                found[name] = self._seconds(steps, start)
-            except (EngineFailure, MemoryError) as failure:
+                if self.stepwise:
+                    steps = steps or self._supersteps(start)
+                    found[name] = self._seconds(steps, start)
+                else:
+                    found[name] = self._seconds_until_settled(start, min(found.values(), default=math.inf))
+            except (EngineFailure, MemoryError, Unsupported) as failure:
                 if not self._failed(failure) and not found:
                     raise
         return found
@@ -209,6 +241,22 @@ class TunedEngine(Forwarding, Engine):
             steps *= 2
         return max(1, done)
 
+    def _seconds_until_settled(self, start: Start, fastest: float) -> float:
+        """Return the seconds of a run until it has settled, or after which it was given up; ``fastest``: those of the
+        fastest plan. Raises EngineFailure if it has not settled after all supersteps."""
+        limit, began, done, steps = self.problem[0].control.max_supersteps, time.perf_counter(), 0, 2
+        self.prepared.reset(*start)
+        while self.prepared.stepwise:
+            statistics = self.prepared.run(min(steps, limit - done))
+            done, steps = done + len(statistics.supersteps), 2 * steps
+            if statistics.settled:
+                break
+            if done >= limit:
+                raise EngineFailure(f"the run has not settled after {limit:,} supersteps")
+            if time.perf_counter() - began > _GIVEN_UP * fastest:
+                return time.perf_counter() - began
+        return self._seconds(limit, start)
+
     def _seconds(self, supersteps: int, start: Start) -> float:
         """Return the seconds of the fastest of a few runs, after one that is not timed."""
         self.prepared.reset(*start)
@@ -229,6 +277,20 @@ class TunedEngine(Forwarding, Engine):
                 self._choose((inputs, state))
         self.prepared.reset(inputs, state)
 
+    def run(self, max_supersteps: int) -> RunStatistics:
+        """Run the fastest plan. If not all plans count supersteps, none is counted, and EngineFailure is raised if the
+        run has not settled."""
+        self._statistics = statistics = self.prepared.run(max_supersteps)
+        if self.stepwise or not self.prepared.stepwise:
+            return statistics
+        if not statistics.settled:
+            raise EngineFailure(f"the run has not settled after {max_supersteps:,} supersteps")
+        return RunStatistics(True, transfers=statistics.transfers)
+
+    def operations(self, statistics: RunStatistics) -> Operations:
+        """Return the operations of the latest run of the plan."""
+        return self.prepared.operations(self._statistics or statistics)
+
     # descriptions -----------------------------------------------------------------------------------------------------
     def resolved_options(self) -> Mapping[str, Any]:
         """Return the options of the present plan, and the seconds of the plans that were timed."""
@@ -239,7 +301,8 @@ class TunedEngine(Forwarding, Engine):
         """Return the times of the plans, and the description of the present one."""
         head = "tune: the first reset times plans, of which this is one:"
         if self._times:
-            head = "tune: the same supersteps under each plan, the fastest of which runs:"
+            what = "the same supersteps" if self.stepwise else "runs until they have settled"
+            head = f"tune: {what} under each plan, the fastest of which runs:"
         lines = [f"plan {name}: {1e3 * seconds:.3g} ms" for name, seconds in self.resolved_options().get("tried", ())]
         lines += [f"plan {name} failed: {reason}" for name, reason in self._failures.items()]
         return "\n".join([head, *lines, self.prepared.explain()])

@@ -2,7 +2,9 @@
 
 A run with a tolerance is compared with the fixed point: the reference runs until its movement is within a hundredth of
 the tolerance, and on while its supersteps reach further entries. An entry that they have not reached is zero, and a
-solver that goes on finds a small value there. The allowed error of an entry is the sum of
+solver that goes on finds a small value there. The reference ends when the values that it reaches are negligible. The
+allowed error of an entry is at least a negligible part of the mean magnitude of its feature, since a solver that stops
+by a norm of its residual does not resolve values that are much smaller than the others. It is the sum of
 
 - the largest distance of the reference itself from the fixed point, from the superstep in which it first moves by no
   more than 1.5 times the tolerance to that in which it moves by no more than the tolerance over 1.5. This is what the
@@ -46,6 +48,8 @@ TIGHTER = 0.01
 FARTHER = 2  # limit of the reference's supersteps for that, as a multiple of the supersteps until EARLY
 REACHED = float(np.finfo(np.float32).tiny)
 GROWTH, TESTED = 1.01, 4  # a value has converged if it grows by less than GROWTH in TESTED supersteps
+NEGLIGIBLE = 1e-6  # of the mean magnitude of a feature
+SUMMED = 1e-4  # values that are reached are at most this part of that, since a vertex may sum many of them
 
 
 def fixed_point(
@@ -115,7 +119,8 @@ class _Maker:
         for name in exact:
             entries, totals = SLACK * _largest(np.maximum(worst[name], apart[name])), _sums(apart[name])
             if left is not None:
-                entries, totals = entries + left[name], totals + _sums(left[name])
+                entries = np.maximum(entries + left[name], _negligible(exact[name]))
+                totals = totals + _sums(left[name])
             found[name] = Allowance(entries, totals)
         return found
 
@@ -144,9 +149,8 @@ class _Maker:
         return Answer(exact, FIXED_POINT, self.allowances(exact, make, left))
 
     def _until_all_are_reached(self, run: ReferenceRun) -> dict[str, Array]:
-        """Run supersteps until no entry grows, as one does that they have just reached, and return the values.
-
-        Values below REACHED count as zero. An entry that is reached late is allowed to be off by its own value.
+        """Run supersteps until no entry grows, as one does that they have just reached, or only negligible ones, of
+        which a vertex may sum many. Return the values. An entry that is reached late is allowed to be off by its value.
         """
         exact = self.values(run)
         for _ in range(0, self.program.max_supersteps, TESTED):
@@ -154,7 +158,10 @@ class _Maker:
             for _ in range(TESTED):
                 run.superstep()
             exact = self.values(run)
-            grown = (abs(one) > np.maximum(REACHED, GROWTH * abs(before[name])) for name, one in exact.items())
+            grown = (
+                abs(one) > np.maximum(SUMMED * _negligible(one), GROWTH * abs(before[name]))
+                for name, one in exact.items()
+            )
             if not any(map(np.any, grown)):
                 break
         return exact
@@ -181,6 +188,11 @@ class _Maker:
             if (now <= GROWTH * before).all():
                 return
             before = now
+
+
+def _negligible(values: Array) -> Array:
+    """Return the negligible error of an entry of each feature; at least REACHED."""
+    return np.asarray(np.maximum(NEGLIGIBLE * abs(values).mean(axis=0) if len(values) else 0.0, REACHED))
 
 
 def _largest(values: Array) -> Array:

@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 
 from engines.onyx import tuning
+from engines.onyx.engine import OnyxEngine
 from engines.onyx.schedule import OnyxSchedule
 from engines.onyx.tuning import TunedEngine, plans
 from harness.contract import Device, EngineFailure, No, Phases, RunStatistics, ScheduleError, Superstep, Yes
-from tests.engines.problems import new_engine, outputs_of, problem, program
+from harness.graph import Graph
+from harness.language.reference import ReferenceRun
+from harness.language.validation import compare
+from tests.engines.problems import ALGORITHMS, new_engine, outputs_of, problem, program
 
 CPU = Device(threads=1)
 PULL, PUSH = "direction=pull change_driven=true", "direction=push change_driven=true"
@@ -74,6 +78,7 @@ class Timed:
 def tuned(monkeypatch, tmp_path):
     """Return a function that makes a prepared tuned engine of timed plans."""
     monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
+    monkeypatch.setattr(Clock, "now", 0.0)
     monkeypatch.setattr(tuning.time, "perf_counter", lambda: Clock.now)
     monkeypatch.setattr(tuning, "OnyxEngine", Timed)
     monkeypatch.setattr(Timed, "events", [], raising=False)
@@ -81,7 +86,7 @@ def tuned(monkeypatch, tmp_path):
     graph, inputs = problem("bfs", "grid", 1)
 
     def made(state=None, *, reset=True, features=1, **options):
-        engine = TunedEngine(OnyxSchedule(**{"tune": True, "tune_s": 1e6, **options}))
+        engine = TunedEngine(OnyxSchedule(**{"tune": True, "tune_s": 1e6, "order": "supersteps", **options}))
         engine.prepare(program("bfs"), graph, features, CPU, Phases())
         if reset:
             engine.reset(inputs, state)
@@ -225,12 +230,91 @@ def test_explaining_needs_no_device(monkeypatch):
 
 def test_an_admitted_engine_has_room_for_every_plan(tuned, monkeypatch):
     graph, _ = problem("bfs", "grid", 1)
-    engine = TunedEngine(OnyxSchedule(tune=True))
-    assert engine.supports(program("bfs"), graph, 1, CPU) == Yes(100, 20)
+    engine = TunedEngine(OnyxSchedule(tune=True, order="supersteps"))
+    assert engine.supports(program("bfs"), graph, 1, CPU) == Yes(100, 20, stepwise=True)
     monkeypatch.setattr(Timed, "supports", lambda *_: No("not for this"))
     assert engine.supports(program("bfs"), graph, 1, CPU) == No("not for this")
     with pytest.raises(EngineFailure, match="no plan"):
         engine.prepare(program("bfs"), graph, 1, CPU, Phases())
+
+
+@pytest.mark.parametrize(("algorithm", "other"), [("bfs", "near_far"), ("components", "hooking"), ("pagerank", None)])
+def test_an_order_without_supersteps_is_a_plan_unless_an_order_or_another_option_is_given(algorithm, other):
+    found = tuning.other_plans(OnyxSchedule(tune=True, tune_s=3.0), program(algorithm))
+    assert list(found) == ([] if other is None else [other])
+    assert all(not one.tune and (one.hooking or one.order == other) for one in found.values())
+    for given in ({"order": "supersteps"}, {"direction": "push"}, {"fold": False}):
+        assert not tuning.other_plans(OnyxSchedule(tune=True, **given), program(algorithm))
+
+
+@pytest.fixture
+def whole(monkeypatch, tmp_path):
+    """Return a function that tunes a search on a path, which near-far ends at once, and the engine."""
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
+    ends = np.arange(5999)
+    path = Graph.from_edges(ends, ends + 1, num_vertices=6000, name="path")
+    algorithm = ALGORITHMS["sssp"]
+
+    def made(weights=None, **options):
+        graph = algorithm.prepare_graph(path if weights is None else path.with_weights(weights))
+        engine = new_engine("onyx", {"tune": True, **options})
+        answer = engine.supports(program("sssp"), graph, 1, CPU)
+        engine.prepare(program("sssp"), graph, 1, CPU, Phases())
+        assert answer.stepwise is engine.stepwise
+        return engine, graph, algorithm.inputs(graph, 1)
+
+    return made
+
+
+def test_a_path_is_searched_by_the_plan_without_supersteps(whole):
+    engine, graph, inputs = whole(tune_s=2.0)
+    engine.reset(inputs)
+    assert not engine.stepwise
+    assert engine.run(program("sssp").max_supersteps) == RunStatistics(True)
+    tried = dict(engine.resolved_options()["tried"])
+    assert min(tried, key=tried.get) == "near_far"
+    assert len(tried) > 1
+    assert "runs until they have settled under each plan" in engine.explain()
+    reference = ReferenceRun(program("sssp"), graph, 1)
+    reference.reset(inputs)
+    reference.run(10**6)
+    assert compare(program("sssp"), outputs_of(engine, program("sssp")), outputs_of(reference, program("sssp"))).ok
+    engine.close()
+
+
+def test_a_plan_of_supersteps_that_is_slower_is_given_up(whole, monkeypatch):
+    steps = Counter()
+
+    def run(engine, most, known=OnyxEngine.run):
+        statistics = known(engine, most)
+        steps[engine.schedule.order] += len(statistics.supersteps)
+        return statistics
+
+    monkeypatch.setattr(OnyxEngine, "run", run)
+    engine, _, inputs = whole(tune_s=60.0)
+    engine.reset(inputs)
+    engine.close()
+    assert steps.pop("near_far") == 0
+    assert 0 < sum(steps.values()) < 5999
+
+
+def test_a_plan_of_supersteps_that_is_the_fastest_counts_none_and_fails_if_it_has_not_settled(whole, monkeypatch):
+    monkeypatch.setattr(TunedEngine, "_fastest", lambda self: DEFAULT)
+    engine, _, inputs = whole(tune_s=2.0)
+    engine.reset(inputs)
+    assert engine.run(program("sssp").max_supersteps) == RunStatistics(True)
+    engine.reset(inputs)
+    with pytest.raises(EngineFailure, match="not settled after 7 supersteps"):
+        engine.run(7)
+    engine.close()
+
+
+def test_supersteps_are_counted_if_they_are_the_given_order(whole):
+    engine, _, inputs = whole(tune_s=0.01, order="supersteps")
+    engine.reset(inputs)
+    assert engine.stepwise
+    assert len(engine.run(7).supersteps) == 7
+    engine.close()
 
 
 @pytest.mark.parametrize("algorithm", ["bfs", "label_propagation"])
@@ -267,8 +351,8 @@ def test_a_record_has_the_times_of_the_plans(command, tmp_path):
     assert record["outcome"] == "ok", record["reason"]
     assert record["schedule"]["tune"] is True
     assert record["schedule"]["tried"]
-    assert {"direction", "change_driven"} <= record["schedule"].keys()
-    assert "the same supersteps under each plan" in (path.parent / "explain.txt").read_text()
+    assert "near_far" in dict(record["schedule"]["tried"])
+    assert "runs until they have settled under each plan" in (path.parent / "explain.txt").read_text()
 
 
 @pytest.mark.parametrize(("superstep_s", "trials"), [(1.0, 1), (0.009, 3), (0.001, 5)])
