@@ -220,7 +220,7 @@ def supersteps_on_cpu(
     """Return the estimated seconds of a run by supersteps on a CPU."""
     step, edge, feature, near_edge = policy.cpu_supersteps_s
     visited = graph.num_edges * (edge + (features - 1) * feature)
-    if not follows(schedule, features, graph, device, policy):
+    if not follows(schedule, program, features, graph, device, policy):
         visited *= expected.steps
     elif other_order(program) == HOOKING:
         visited *= policy.flood_visits

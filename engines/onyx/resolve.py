@@ -101,7 +101,7 @@ def directed(
     if device.kind == "cuda":
         schedule = measured_choice(schedule, program, features, graph, policy)
     if schedule.change_driven is None:
-        followed = not program.names_vertices and follows(schedule, features, graph, device, policy)
+        followed = not program.names_vertices and follows(schedule, program, features, graph, device, policy)
         schedule = replace(schedule, change_driven=followed)
     if schedule.direction is not None:
         return schedule
@@ -131,17 +131,24 @@ def switches(
 
 
 def follows(
-    schedule: OnyxSchedule, features: int, graph: GraphFacts, device: DeviceFacts, policy: Policy = DEFAULT
+    schedule: OnyxSchedule,
+    program: Program,
+    features: int,
+    graph: GraphFacts,
+    device: DeviceFacts,
+    policy: Policy = DEFAULT,
 ) -> bool:
     """Return whether changes are followed by default.
 
     They are, except on the CPU on graphs of few edges, if neither a direction nor a share of edges to follow is given.
-    For a GPU :func:`measured_choice` decides first.
+    Along paths fewer edges suffice, since few vertices move in a superstep. For a GPU :func:`measured_choice` decides
+    first.
     """
     given = schedule.direction is not None or schedule.dense_share is not None
     resident = schedule.edges in (None, "resident")
     work = graph.num_edges * max(1.0, features / 8)
-    return given or device.kind != "cpu" or not resident or work >= policy.fewest_followed
+    fewest = policy.fewest_followed[not along_paths(program)]
+    return given or device.kind != "cpu" or not resident or work >= fewest
 
 
 def along_paths(program: Program) -> bool:

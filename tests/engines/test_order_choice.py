@@ -208,9 +208,9 @@ def test_a_small_graph_visits_all_edges_in_every_superstep_on_a_cpu():
     graph = facts(Degrees(((3, 4000), (5, 4000))))
     expected = expected_supersteps(graph).steps
     found = dict(chosen(graph, device=CPU).estimates)
-    assert graph.num_edges < DEFAULT.fewest_followed
+    assert graph.num_edges < DEFAULT.fewest_followed[0]
     assert found["supersteps"] == pytest.approx(expected * (STEP + graph.num_edges * EDGE / 2))
-    many = replace(DEFAULT, fewest_followed=graph.num_edges)
+    many = replace(DEFAULT, fewest_followed=(graph.num_edges, 0))
     found = dict(chosen(graph, device=CPU, policy=many).estimates)
     assert found["supersteps"] == pytest.approx(expected * STEP + graph.num_edges * NEAR_EDGE / 2)
 
