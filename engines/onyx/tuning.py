@@ -289,7 +289,8 @@ class TunedEngine(Forwarding, Engine):
 
     def operations(self, statistics: RunStatistics) -> Operations:
         """Return the operations of the latest run of the plan."""
-        return self.prepared.operations(self._statistics or statistics)
+        counted = None if self.stepwise else self._statistics
+        return self.prepared.operations(counted or statistics)
 
     # descriptions -----------------------------------------------------------------------------------------------------
     def resolved_options(self) -> Mapping[str, Any]:

@@ -50,7 +50,7 @@ class HubsAndAuthorities(Algorithm):
 
 def posed(algorithm):
     """Return a problem with enough edges that Onyx follows changes by default."""
-    return SimpleNamespace(program=trace(algorithm), graph=grid(rows=100, columns=100), features=2)
+    return SimpleNamespace(program=trace(algorithm), graph=grid(rows=200, columns=200), features=2)
 
 
 def cell_with(**options):

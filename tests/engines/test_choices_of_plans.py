@@ -138,7 +138,10 @@ def test_a_gpu_is_measured_only_for_an_estimate_that_the_cache_does_not_have(kno
 
 def test_a_tuned_engine_gives_the_reason_of_its_first_plan(monkeypatch):
     device, graph = Device(threads=1), small("grid")
-    for fit, wanted in (((), No("reason 0")), ((2,), Yes(7, 2)), ((1, 3), Yes(7, 3))):
+    for fit, wanted in (
+        ((), No("reason 0")), ((2,), Yes(7, 2, stepwise=True)), ((1, 3), Yes(7, 3, stepwise=True)),
+        ((1, 6), Yes(7, 6, stepwise=False)),  # the last one is near-far
+    ):  # fmt: skip
         answers = iter([Yes(7, number) if number in fit else No(f"reason {number}") for number in range(9)])
         monkeypatch.setattr(OnyxEngine, "supports", lambda *_, left=answers: next(left))
         assert TunedEngine(OnyxSchedule(tune=True)).supports(program("bfs"), graph, 1, device) == wanted
