@@ -43,11 +43,11 @@ class Policy:
     # took 0.89 to 2.4 times as long as pulling everything (median 1.3) on rome99, cora and ca-GrQc, of 8,859 to 28,980
     # edges; 0.68 to 1.9 times (1.2) on bitcoin-otc and PGP, of 35,592 to 48,632; 0.09 to 1.2 times (0.8) on 4elt and
     # luxembourg_osm, of 91,756 and 239,332. (BFS, SSSP, components, PageRank, label propagation, manifold ranking,
-    # k = 1 and 8, two threads, 26 November 2026.) Along paths, and of other programs: medians
-    # on R-MAT 9 to 14, grids of 50 to 256 rows and Delaunay triangulations of 2,000 to 40,000 points, by this number of
-    # edges, to 30,000, 60,000, 131,072 and beyond: BFS and SSSP 1.67, 0.79, 0.69, 0.56; components, k-core, PageRank,
-    # HITS, label propagation, manifold ranking and multimodal learning 1.29, 1.21, 1.10, 1.04 (k = 1, 4, 8 and 16, two
-    # threads, 28 November 2026).
+    # k = 1 and 8, two threads, 26 November 2026.) The first number is for paths, the second for other programs. Medians
+    # on R-MAT 9 to 14, grids of 50 to 256 rows and Delaunay graphs of 2,000 to 40,000 points, with up to 30,000,
+    # 60,000, 131,072 and more edges: BFS and SSSP 1.67, 0.79, 0.69, 0.56; components, k-core, PageRank, HITS, label
+    # propagation, manifold ranking and multimodal learning 1.29, 1.21, 1.10, 1.04 (k = 1, 4, 8 and 16, two threads, 28
+    # November 2026).
     fewest_followed: tuple[int, int] = (1 << 15, 1 << 17)
     # As a part of that, if all vertices step whenever a value of the graph changes: reductions are then kept, and the
     # first such superstep gathers everything. PageRank, R-MAT 15, k = 1: 1.8 ms against 0.7 ms without tracking.

@@ -110,10 +110,8 @@ class TunedEngine(Forwarding, Engine):
         if not found:
             return next(iter(answers.values()))
         stepwise = found.keys().isdisjoint(other_plans(self.schedule, program))
-        most, most_on_host = (
-            max(getattr(one, name) for one in found.values()) for name in ("bytes_needed", "host_bytes")
-        )
-        return Yes(most, most_on_host, stepwise=stepwise)
+        needed = max(one.bytes_needed for one in found.values())
+        return Yes(needed, max(one.host_bytes for one in found.values()), stepwise=stepwise)
 
     def build(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
         """Build what the first plan needs without the device."""

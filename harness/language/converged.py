@@ -9,8 +9,8 @@ by a norm of its residual does not resolve values that are much smaller than the
 - the largest distance of the reference itself from the fixed point, from the superstep in which it first moves by no
   more than 1.5 times the tolerance to that in which it moves by no more than the tolerance over 1.5. This is what the
   stopping rule leaves: rho / (1 - rho) times the tolerance for a contraction by rho. One superstep would not do: an
-  entry whose error changes its sign is near the fixed point for a moment. If it leaves more than half of an entry, the
-  entry may be off by itself: a solver with another rule may leave a little more;
+  entry whose error changes its sign is near the fixed point for a moment. If it leaves more than half of an entry of a
+  run from the program's start, the entry may be off by itself: a solver with another rule may leave a little more;
 - twice the largest response, over the features of its vertex, of the fixed point to rounding in float32 and to values
   that change-driven schedules do not send, both injected at their full size (:mod:`harness.language.rounding`).
 
@@ -141,9 +141,10 @@ class _Maker:
         early.change_parameters({name: self.tolerance / EARLY})
         left = self._largest_distances(early, exact, max_supersteps)
         for output, one in left.items():
-            np.maximum(one, abs(exact[output]), out=one, where=one > UNRESOLVED * abs(exact[output]))
-        if not cold:
-            left = {output: np.full_like(one, one.max(initial=0.0)) for output, one in left.items()}
+            if cold:
+                np.maximum(one, abs(exact[output]), out=one, where=one > UNRESOLVED * abs(exact[output]))
+            else:
+                one[...] = one.max(initial=0.0)
         state = {prop.name: run.values(prop.name) for prop in self.program.properties.values() if prop.role == "state"}
 
         def make(other: ReferenceRun) -> None:

@@ -344,6 +344,17 @@ def test_options_without_meaning_are_refused():
         OnyxSchedule(tried=(("a", 1.0),))
 
 
+@pytest.mark.full
+def test_a_record_has_the_options_of_a_plan_of_supersteps(command, tmp_path):
+    tuned = ("engine=onyx", "engine.tune=true", "engine.tune_s=0.2", "engine.order=supersteps")
+    command(*tuned, "algorithm=bfs", "graph=grid", "features=1")
+    (path,) = tmp_path.glob("results/*/*/record.json")
+    record = json.loads(path.read_text())
+    assert record["outcome"] == "ok", record["reason"]
+    assert {"direction", "change_driven"} <= record["schedule"].keys()
+    assert "the same supersteps under each plan" in (path.parent / "explain.txt").read_text()
+
+
 def test_a_record_has_the_times_of_the_plans(command, tmp_path):
     command("engine=onyx", "engine.tune=true", "engine.tune_s=0.2", "algorithm=bfs", "graph=grid", "features=1")
     (path,) = tmp_path.glob("results/*/*/record.json")
