@@ -25,7 +25,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # otherwise each worker starts a BLAS t
 
         threadpool_limits(1)
 
-pytest_plugins = ("pytester", "tests.selection", "tests.short_run")
+pytest_plugins = ("pytester", "tests.selection", "tests.short_run", "tests.renewal")
 ROOT = Path(__file__).parents[1]
 FAKES = ROOT / "tests" / "campaign" / "fakes"
 

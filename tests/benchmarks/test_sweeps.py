@@ -21,6 +21,10 @@ TINY = (
     "algorithm=fake_spread", "graph=fake_ring", "engine=fake_right", "measure.repetitions=1", "measure.budget_s=0.001",
     "measure.warmup_s=0.001",
 )  # fmt: skip
+TINY_ON_GPU = (
+    "algorithm=pagerank", "graph=grid", "graph.rows=32", "graph.columns=32", "engine=onyx", "device=cuda", "measure.repetitions=1",
+    "measure.budget_s=0.001", "measure.warmup_s=0.001",
+)  # fmt: skip
 THOUSAND = (*TINY, "features=1,2,3,4", "graph.vertices=range(3,253)")
 # Write the record in sys.argv[1] for every cell instead of running it.
 PRETEND = """
@@ -51,10 +55,16 @@ def processor_seconds():
     return used.ru_utime + used.ru_stime
 
 
-def test_overhead_of_a_cell(benchmark, command, tmp_path):
-    """Compare ten cells with one, which removes the fixed cost of a sweep; caches are warm."""
-    ten = (*TINY, f"features={','.join(map(str, range(1, 11)))}", "rerun=all")
-    one = (*TINY, "features=1", "rerun=all", "output=one")
+@pytest.mark.parametrize(
+    "tiny", [pytest.param(TINY, id="cpu"), pytest.param(TINY_ON_GPU, id="gpu", marks=pytest.mark.gpu)]
+)
+def test_overhead_of_a_cell(benchmark, command, tmp_path, tiny):
+    """Compare ten cells with one, which removes the fixed cost of a sweep; caches are warm.
+
+    On a GPU every cell has a process and a CUDA context of its own, which count.
+    """
+    ten = (*tiny, f"features={','.join(map(str, range(1, 11)))}", "rerun=all")
+    one = (*tiny, "features=1", "rerun=all", "output=one")
     for cells in (ten, one):
         assert command(*cells).returncode == 0
     began = processor_seconds()
