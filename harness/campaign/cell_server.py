@@ -51,7 +51,7 @@ _FOR_ENGINES = (
     "harness.api.library",
 )  # fmt: skip
 # None of them calls the driver.
-_FOR_GPUS = ("cupy", "cupy_backends.cuda.api.driver", "cupy_backends.cuda.libs.nvrtc", "harness.api.cuda")
+_FOR_GPUS = ("pynvml", "cupy", "cupy_backends.cuda.api.driver", "cupy_backends.cuda.libs.nvrtc", "harness.api.cuda")
 _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")  # on Linux, in Windows' subsystem for Linux
 
 

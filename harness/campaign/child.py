@@ -30,6 +30,7 @@ from harness.campaign.reference_process import Referee
 from harness.campaign.solved import Solved
 from harness.contract import EngineSpec, Phases, Unsupported
 from harness.device.cuda import was_opened
+from harness.device.driver import start_driver
 from harness.plain_text import message_of, print_traceback
 from harness.plugins import Registry, load_plugins
 from harness.records.outcome import Outcome
@@ -96,16 +97,20 @@ def _limit_memory(cell: Cell, memory_bytes: int) -> None:
 
 
 def _run(cell: Cell, report: ChildReport, folder: Path, memory_bytes: int, phases: Phases) -> None:
+    starting = cell.device.kind == "cuda" and start_driver()
     report.stage("plugins")
     registry = load_plugins(cell.block, importing=lambda name: report.stage(f"import of plugin {name}"))
     spec = registry.engine(cell.engine)
-    reason = refusal(spec, cell) or device_refusal(cell.device) or profiler_refusal(cell)
+    reason = refusal(spec, cell) or profiler_refusal(cell) or ("" if starting else device_refusal(cell.device))
     if reason:
         report.end(Outcome.UNSUPPORTED, reason)
         return
     referee = Referee(cell)  # before an engine is imported, which may change the environment
     problem = _problem(cell, registry, referee, report, phases)
     if problem is None:
+        return
+    if starting and (reason := device_refusal(cell.device)):
+        report.end(Outcome.UNSUPPORTED, reason)
         return
     if not problem.later:
         _phase(spec, cell, problem, report, phases, memory_bytes, folder)

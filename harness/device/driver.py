@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import threading
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -52,6 +53,18 @@ def cuda_unavailable(index: int) -> str:
     if index >= count:
         return f"no CUDA device {index}: the NVIDIA driver shows {count}; set device.index to one of 0..{count - 1}"
     return ""
+
+
+def start_driver() -> bool:
+    """Begin to initialise the driver in a thread; return whether there is a driver.
+
+    That takes 0.15 s, in which this process can do other work. Functions that need the driver wait for its end.
+    """
+    library = _library()
+    if library is None:
+        return False
+    threading.Thread(target=library.cuInit, args=(0,), daemon=True).start()
+    return True
 
 
 def describe(index: int) -> CudaDevice:

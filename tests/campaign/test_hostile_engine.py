@@ -15,6 +15,7 @@ from harness.campaign import child, job
 from harness.campaign.cell import Limits
 from harness.campaign.child_report import ChildReport, parse_report
 from harness.campaign.process import Ending
+from harness.contract import Device
 from harness.language import K
 from harness.records.outcome import Outcome
 from tests.campaign.one_cell import record_of  # noqa: F401  a fixture
@@ -187,7 +188,7 @@ def test_the_reason_of_a_timeout_names_the_plugin_whose_import_hangs(monkeypatch
         raise Hanging
 
     monkeypatch.setattr(child, "load_plugins", load_plugins)
-    cell = SimpleNamespace(block=(), limits=Limits(time_s=7))
+    cell = SimpleNamespace(block=(), limits=Limits(time_s=7), device=Device("cpu", threads=1))
     with (tmp_path / "report.jsonl").open("w+b", buffering=0) as file:
         with pytest.raises(Hanging):
             child.run_cell(cell, ChildReport(file), tmp_path, 0)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+import threading
 
 import pytest
 
 from harness.contract import EngineFailure
 from harness.device import driver
+from tests.processes import HANGS_S
 
 IDENTITY = bytes(range(16))
 
@@ -87,6 +89,28 @@ def test_reasons_for_a_missing_device(install, library, index, words):
     assert all(word in reason for word in words), reason
     with pytest.raises(driver.DriverError, match="no CUDA device"):
         driver.describe(index)
+
+
+def test_the_driver_is_initialised_while_the_process_does_other_work(install):
+    began, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    class Slow(FakeDriver):
+        def _cuInit(self, flags):
+            began.set()
+            may_end.wait(HANGS_S)
+            ended.set()
+
+    install(Slow())
+    assert driver.start_driver()
+    assert began.wait(HANGS_S)
+    assert not ended.is_set()
+    may_end.set()
+    assert ended.wait(HANGS_S)
+
+
+def test_without_a_driver_nothing_is_initialised(install):
+    install(None)
+    assert not driver.start_driver()
 
 
 def test_a_device_is_described(install):
