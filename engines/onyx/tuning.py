@@ -276,13 +276,15 @@ class TunedEngine(Forwarding, Engine):
         self.prepared.reset(inputs, state)
 
     def run(self, max_supersteps: int) -> RunStatistics:
-        """Run the fastest plan. If not all plans count supersteps, none is counted, and EngineFailure is raised if the
-        run has not settled."""
-        self._statistics = statistics = self.prepared.run(max_supersteps)
-        if self.stepwise or not self.prepared.stepwise:
+        """Run the fastest plan. If not all plans count supersteps, none is counted, and every plan runs until it has
+        settled; EngineFailure is raised if it has not after all supersteps of the program."""
+        unlimited = not self.stepwise and self.prepared.stepwise
+        limit = self.problem[0].control.max_supersteps if unlimited else max_supersteps
+        self._statistics = statistics = self.prepared.run(limit)
+        if not unlimited:
             return statistics
         if not statistics.settled:
-            raise EngineFailure(f"the run has not settled after {max_supersteps:,} supersteps")
+            raise EngineFailure(f"the run has not settled after {limit:,} supersteps")
         return RunStatistics(True, transfers=statistics.transfers)
 
     def operations(self, statistics: RunStatistics) -> Operations:

@@ -22,8 +22,8 @@ TINY = (
     "measure.warmup_s=0.001",
 )  # fmt: skip
 TINY_ON_GPU = (
-    "algorithm=pagerank", "graph=grid", "graph.rows=32", "graph.columns=32", "engine=onyx", "device=cuda", "measure.repetitions=1",
-    "measure.budget_s=0.001", "measure.warmup_s=0.001",
+    "algorithm=pagerank", "graph=grid", "graph.rows=32", "graph.columns=32", "engine=onyx", "device=cuda",
+    "measure.repetitions=1", "measure.budget_s=0.001", "measure.warmup_s=0.001",
 )  # fmt: skip
 THOUSAND = (*TINY, "features=1,2,3,4", "graph.vertices=range(3,253)")
 # Write the record in sys.argv[1] for every cell instead of running it.

@@ -13,6 +13,7 @@ from engines.onyx.cpu_hooking import HookingCpuEngine
 from engines.onyx.engine import OnyxEngine
 from engines.onyx.policy import DEFAULT
 from engines.onyx.schedule import OnyxSchedule
+from engines.onyx.tuning import TunedEngine
 from harness.algorithms.bfs import BFS
 from harness.api import Algorithm, Inputs
 from harness.campaign.application import main
@@ -287,3 +288,12 @@ def test_a_run_in_process_takes_supersteps_for_a_limit():
     assert result.record["schedule"]["order"] == "supersteps"
     assert "cannot stop after 4 supersteps" in result.record["resolution"]["reason"]
     assert onyx_harness.run("onyx", "bfs", grid(12, 12), features=1).record["schedule"]["order"] == "near_far"
+
+
+def test_a_tuned_cell_whose_fastest_plan_has_supersteps_warms_up_and_counts_none(fields_of, monkeypatch):
+    monkeypatch.setattr(TunedEngine, "_fastest", lambda self: "direction=pull change_driven=false")
+    found = fields_of({"tune": True, "tune_s": 5.0}, algorithm="bfs")
+    assert found["outcome"] == "ok", found["reason"]
+    assert found["schedule"]["direction"] == "pull"
+    assert found["solve"]["median"] > 0
+    assert found["supersteps"] == []
