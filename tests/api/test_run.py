@@ -119,6 +119,8 @@ def test_a_fixed_number_of_supersteps_and_a_limit():
     limited = run("scipy", "pagerank", KARATE, max_supersteps=2)
     assert (limited.supersteps, limited.settled) == (2, False)
     assert "not settled after 2" in repr(limited)
+    further = run("scipy", "pagerank", KARATE, max_supersteps=3)
+    assert limited.record["identity"] != further.record["identity"]
 
 
 @pytest.mark.parametrize("given", [Spread, Spread(leak=0.3)])

@@ -167,9 +167,11 @@ def test_packed_rows_are_slices(width, kind, threads, monkeypatch):
     for vertices in (1, 31, 32, 33, 300):
         offsets = np.concatenate([[0], np.cumsum(rng.choice([0, 0, 1, 2, 40, 700], 7 + vertices))]).astype(np.int64)
         first, source = 7, rng.integers(0, np.iinfo(kind).max, offsets[-1] * width, kind, endpoint=True)
-        for share in (0.0, 0.3, 1.0):
+        for share, whole in ((0.0, 0.0), (0.3, 0.0), (0.3, 0.5), (1.0, 0.0)):
             flags = rng.random(vertices) < share
             flags[-1] |= share > 0
+            for group in range(vertices // 32):  # all rows of some groups, after some of the group before
+                flags[32 * group : 32 * group + 32] |= rng.random() < whole
             table = np.full((groups_of(vertices), 2), 7, np.uint32)
             edges = packer.mark(flags, offsets, first, table)
             rows = [source[offsets[v] * width : offsets[v + 1] * width] for v in first + np.flatnonzero(flags)]

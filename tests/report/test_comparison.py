@@ -88,6 +88,8 @@ def test_the_least_confidence_of_paired_rounds_is_that_of_their_ratio():
     records = [record("fast", solve=in_rounds([1.0] * 6)), record("slow", solve=in_rounds([4.0] * 6))]
     assert "with at least 96.8 % confidence, those of speed-ups with 96.8 %" in confidence_note(records)
     assert ratio(*records).confidence == 1 - 2 / 2**6
+    records.append(record("other", solve={**records[0]["solve"], "rounds": None}))
+    assert "those of speed-ups with 93.8 %" in confidence_note(records), "that of a ratio with unpaired times"
 
 
 def in_rounds(samples):
