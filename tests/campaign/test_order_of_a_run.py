@@ -69,6 +69,8 @@ def test_components_are_found_by_hooking_or_by_supersteps(fields_of):
     fields = fields_of(algorithm="components", max_supersteps=2)
     assert (fields["outcome"], len(fields["supersteps"])) == ("ok", 2), fields["reason"]
     assert fields["resolution"]["resolved"] == {"order": "supersteps"}
+    requested = fields_of({"order": "supersteps"}, algorithm="components", max_supersteps=2)
+    assert fields["identity"] == requested["identity"], "that of the schedule that ran"
 
 
 NEEDS = {
