@@ -53,6 +53,7 @@ class Timed:
 
     def reset(self, inputs, state=None):
         self.done = 0
+        Clock.now += 0.25  # resets are not a part of a run
         self.events.append(("reset", self.name))
         self.states.append(state)
 

@@ -178,6 +178,21 @@ def test_a_continued_run_gives_every_panel_its_state_and_nothing_else():
             np.testing.assert_array_equal(state[one], values if whole else values[..., columns])
 
 
+def test_only_the_first_run_after_a_reset_begins_with_the_given_vertices():
+    posed, (graph, inputs) = program("pagerank"), problem("pagerank", "scattered", 5)
+    engine, inner = made(2)
+    engine.prepare(posed, graph, 5, CPU, Phases())
+    engine.reset(inputs)
+    given = np.zeros(graph.num_vertices, bool), np.ones(graph.num_vertices, bool)
+    engine.narrow(*given)
+    for wanted in (3, 0):  # panels that begin with the vertices
+        inner.calls[1:] = []
+        engine.run(1)
+        narrowed = [call[1:] for call in inner.calls if call[0] == "narrow"]
+        assert len(narrowed) == wanted
+        assert all(one is two for call in narrowed for one, two in zip(call, given, strict=True))
+
+
 @pytest.mark.parametrize("algorithm", ["feature_diffusion", "pagerank", "sssp", "bfs"])
 def test_every_input_is_checked_at_a_reset(algorithm):
     posed, (graph, inputs) = program(algorithm), problem(algorithm, "scattered", 5)
