@@ -196,7 +196,7 @@ def test_programs_whose_edges_cannot_be_streamed_are_refused(engine):
         assert "updates an edge property, and only edges that do not change stream" in answer.reason
     hub, leaves = np.zeros(3000, np.int64), np.arange(1, 3001)
     for ends in ((leaves, hub), (hub, leaves)):
-        graph = Graph.from_edges(*ends, num_vertices=3001)
+        graph = Graph.from_edges(*ends, num_vertices=3001, name="hub")
         answer = streamed.supports(program("pagerank"), graph, FEATURES, device)
         assert answer == No("edges=streamed: a window has 1,000 edges, and a vertex has 3,000; give window_mb=1")
 
