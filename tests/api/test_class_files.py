@@ -121,6 +121,7 @@ def fingerprint_in_another_process():
         ("p.repeat(self.length)", "p.repeat(1)", False),
     ],
 )
+@pytest.mark.short_run(rows=9)  # a row takes milliseconds
 def test_the_fingerprint_is_that_of_the_code_in_every_process(old, new, same):
     assert old in CELL
     known = fingerprint_in_another_process()

@@ -123,6 +123,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("reason", MALFORMED)
+@pytest.mark.short_run(rows=50)  # a row takes milliseconds
 def test_a_malformed_answer_is_an_engine_error_that_names_the_field(record_of, reason):  # noqa: F811
     record = record_of(MALFORMED[reason])
     assert (record["outcome"], reason in record["reason"]) == ("engine_error", True), record["reason"]

@@ -122,6 +122,7 @@ def test_every_engine_has_a_table_of_every_algorithm_that_it_runs(engine):
 
 @pytest.mark.parametrize("algorithm", algorithms())
 @pytest.mark.parametrize("engine", list(TABLES))
+@pytest.mark.short_run(rows=99)  # a row takes milliseconds
 def test_every_pair_of_options_is_in_the_table(engine, algorithm):
     declared = TABLES[engine]
     rows = {schedule for named, schedule, _ in recorded(engine) if named == algorithm}

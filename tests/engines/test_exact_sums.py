@@ -37,6 +37,7 @@ def in_full(graph_name):
 
 @pytest.mark.parametrize("graph_name", GRAPHS)
 @pytest.mark.parametrize("strategy", PUSHED)
+@pytest.mark.short_run(rows=50)  # a row takes milliseconds
 def test_a_core_takes_as_many_supersteps_as_in_full(strategy, graph_name):
     graph, inputs = problem("kcore", graph_name, 1)
     (full, wanted), (taken, alive) = in_full(graph_name), settled(PUSHED[strategy], graph, inputs=inputs)

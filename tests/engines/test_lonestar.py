@@ -70,11 +70,18 @@ def of_batches(graph, found):
     return [found.edges[first:last] for first, last in pairwise(bounds)]
 
 
+def uneven():
+    """Return ratings of columns whose numbers do not follow their degrees."""
+    pairs = np.random.default_rng(1).integers(0, [6, 9], (40, 2))
+    return sides([(int(row), int(column)) for row, column in np.unique(pairs, axis=0)], 6, 9)
+
+
 # orders ---------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("graph", [example(), sides([], 3, 2), sides([(0, 0)], 1, 1), sides([(0, i) for i in range(9)],
-                         1, 9), sides([(0, 0), (0, 0), (1, 0)], 2, 1), ratings()],
-                         ids=["paper", "empty", "one", "star", "parallel", "ratings"])  # fmt: skip
+                         1, 9), sides([(0, 0), (0, 0), (1, 0)], 2, 1), ratings(), uneven()],
+                         ids=["paper", "empty", "one", "star", "parallel", "ratings", "uneven"])  # fmt: skip
 @pytest.mark.parametrize("order", BATCHED)
+@pytest.mark.short_run(rows=99)  # a row takes milliseconds
 def test_batches_have_every_edge_once_and_units_without_a_common_end(order, graph):
     schedule = LonestarSchedule(order=order, nodes=3, blocks=4).resolved(given=False)
     found = batches_of(graph, schedule)
