@@ -118,6 +118,19 @@ def test_speed_ups_over_the_baseline(changes, speed_up, faster):
     assert row["solve_s"] == fast["solve"]["median"] if fast["outcome"] == Outcome.OK else row["solve_s"] is None
 
 
+def test_rounds_of_a_cell_are_one_cell_and_none_is_missing(tmp_path):
+    cells = []
+    for number in range(3):
+        for one in (SLOW, FAST):
+            key = f"{one['cell']}-{number}"
+            write_record(tmp_path / key, {**one, "cell": key, "round": number + 1})
+            cells.append({"cell": key, "overrides": []})
+    write_json(tmp_path / "sweep.json", {"sweep": "0123456789ab", "baseline": "slow", "layout": None, "cells": cells})
+    results = Results.read(tmp_path)
+    assert (len(results), results.cells) == (2, 2)
+    assert "have not been run" not in results.table()
+
+
 def test_nothing_has_no_rows(tmp_path):
     empty = Results.read(tmp_path)
     assert (empty.rows(), empty.records, empty.baseline, empty.cells, len(empty)) == ([], (), None, 0, 0)

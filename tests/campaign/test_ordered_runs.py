@@ -147,6 +147,19 @@ def test_a_metric_lies_within_the_runs_in_random_orders(monkeypatch):
             within_interval(problem(algorithm=algorithm), {"x": 2.0})
 
 
+def test_a_metric_of_a_superstep_is_compared_with_the_runs_after_that_superstep(monkeypatch):
+    """Of five supersteps, 1, 2 and 5 are compared; a metric after others may have any value."""
+    runs = np.array([5.0, 4.0, 1.0]) + np.linspace(0.0, 0.1, 20)[:, None]
+    monkeypatch.setattr(ordered_check, "in_random_orders", lambda _: SimpleNamespace(values={"rmse": runs}))
+    right = (5.05, 4.05, 90.0, 80.0, 1.05)
+    for wrong in (None, 0, 1, 4):
+        metrics = [value + (2.0 if place == wrong else 0.0) for place, value in enumerate(right)]
+        made = run(orders=[{"a": 0.25}], metrics=metrics, max_supersteps=5)
+        found, method = made.compared({"x": 1.05})
+        assert (found.ok, method) == (wrong is None, BY_METRICS)
+        assert wrong is None or f"after superstep {wrong + 1} " in found.detail
+
+
 class Stepping:
     """An engine that settles after three supersteps; its answer is the number of those done."""
 
