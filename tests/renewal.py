@@ -37,7 +37,7 @@ class Renewal:
 
     def __init__(self, config: pytest.Config, most_mb: float) -> None:
         self.config, self.most_mb = config, most_mb
-        self.positions: dict[str, int] = {}
+        self.positions: dict[int, int] = {}  # of tests among all, by their id()
         self.process: multiprocessing.process.BaseProcess | None = None
         self.connection: Connection | None = None
         self.answers: Connection | None = None  # in the forked process: to the worker
@@ -48,9 +48,9 @@ class Renewal:
         if self.answers is not None:
             return None  # the process that runs the tests
         if not self.positions:
-            self.positions = {one.nodeid: place for place, one in enumerate(item.session.items)}
+            self.positions = {id(one): place for place, one in enumerate(item.session.items)}
         connection = self._forked(item.session)
-        connection.send((self.positions[item.nodeid], nextitem and self.positions[nextitem.nodeid]))
+        connection.send((self.positions[id(item)], nextitem and self.positions[id(nextitem)]))
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         for report in self._reports(connection):
             item.ihook.pytest_runtest_logreport(report=report)
