@@ -85,6 +85,7 @@ def test_a_crash_is_reported_and_the_other_tests_run(run):
     assert re.search(r"worker 'gw0' crashed while running .*test_dies", found.stdout.str())
 
 
+@pytest.mark.full
 def test_errors_while_fixtures_end_are_reported(run):
     source = (
         "import pytest\n@pytest.fixture(scope='session')\ndef ends():\n    yield\n    raise RuntimeError('at end')\n"
@@ -94,12 +95,14 @@ def test_errors_while_fixtures_end_are_reported(run):
     assert "at end" in found.stdout.str()
 
 
+@pytest.mark.full
 def test_warnings_are_errors_in_the_copied_process(run):
     source = "import pytest, warnings\ndef test_bad():\n    warnings.warn('mine')\n"
     marked = "@pytest.mark.filterwarnings('ignore')\ndef test_marked():\n    warnings.warn('mine')\n"
     run(source + marked).assert_outcomes(passed=1, failed=1)
 
 
+@pytest.mark.full
 def test_numba_has_its_threads_in_each_process(run):
     kernel = (
         "@numba.njit(parallel=True)\ndef total(n):\n    found = 0\n    for i in numba.prange(n):\n        found += i\n"

@@ -302,7 +302,7 @@ def test_a_plan_of_supersteps_that_is_slower_is_given_up(whole, monkeypatch):
 
 def test_a_plan_of_supersteps_that_is_the_fastest_counts_none(whole, monkeypatch):
     monkeypatch.setattr(TunedEngine, "_fastest", lambda self: DEFAULT)
-    engine, _, inputs = whole(tune_s=2.0)
+    engine, _, inputs = whole(tune_s=0.01)
     engine.reset(inputs)
     assert engine.run(7) == RunStatistics(True)  # an engine that is not stepwise ignores the limit
     engine.close()
@@ -310,7 +310,7 @@ def test_a_plan_of_supersteps_that_is_the_fastest_counts_none(whole, monkeypatch
 
 def test_a_plan_of_supersteps_fails_if_it_has_not_settled_after_those_of_the_program(whole, monkeypatch):
     monkeypatch.setattr(TunedEngine, "_fastest", lambda self: DEFAULT)
-    engine, _, inputs = whole(tune_s=2.0)
+    engine, _, inputs = whole(tune_s=0.01)
     engine.reset(inputs)
     limited = replace(program("sssp"), control=replace(program("sssp").control, max_supersteps=7))
     monkeypatch.setattr(TunedEngine, "problem", property(lambda self: (limited, *self._problem[1:])))
