@@ -36,6 +36,7 @@ def test_a_networkx_graph_keeps_its_edges_weights_and_nodes(kind):
     graph = kind(name="letters")
     graph.add_nodes_from("dcba")  # the order of the nodes is the order of the answer
     graph.add_weighted_edges_from([("a", "b", 2.0), ("b", "c", 3.0), ("c", "c", 4.0), ("a", "b", 5.0)])
+    graph.add_weighted_edges_from([("d", "c", 0.0)])
     graph.add_edge("d", "a")  # no weight: 1
     found = as_graph(graph)
     assert list(found.vertices()) == list("dcba")
