@@ -101,7 +101,7 @@ def _run(cell: Cell, report: ChildReport, folder: Path, memory_bytes: int, phase
     report.stage("plugins")
     registry = load_plugins(cell.block, importing=lambda name: report.stage(f"import of plugin {name}"))
     spec = registry.engine(cell.engine)
-    reason = refusal(spec, cell) or profiler_refusal(cell) or ("" if starting else device_refusal(cell.device))
+    reason = refusal(spec, cell) or ("" if starting else device_refusal(cell.device)) or profiler_refusal(cell)
     if reason:
         report.end(Outcome.UNSUPPORTED, reason)
         return
