@@ -14,6 +14,7 @@ from tests.engines.test_cuda import prepared
 
 CAPACITY = 4
 FULL = 32 * CAPACITY  # a warp shares the edges of the only active vertex
+THREADS = 3 * 64  # of the emulated device
 
 
 def broom(leaves):
@@ -28,14 +29,14 @@ def broom(leaves):
     return Graph.from_edges(sources, destinations, num_vertices=2 + 2 * leaves, name=f"broom of {leaves}"), levels
 
 
-def started(filter_, fusion, leaves, monkeypatch, device):
-    """Return an engine that only pushes, with all vertices in the list of small ones, and the levels of a broom."""
+def started(filter_, fusion, graph, sources, monkeypatch, device):
+    """Return an engine that searches from sources, only pushes, and has all vertices in the list of small ones."""
     options = {"bin_size": CAPACITY, "pull_share": 1.0, "warp_degree": 1000, "block_degree": 1000}
     monkeypatch.setitem(SCHEDULES, "bins", ("simdx", {"filter": filter_, "fusion": fusion, **options}))
-    algorithm, (graph, levels) = BFS(sources="0"), broom(leaves)
-    engine = prepared("bins", trace(algorithm), graph, 1, device)
-    engine.reset(algorithm.inputs(graph, 1))
-    return engine, levels
+    algorithm, features = BFS(sources=" ".join(map(str, sources))), len(sources)
+    engine = prepared("bins", trace(algorithm), graph, features, device)
+    engine.reset(algorithm.inputs(graph, features))
+    return engine
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,8 @@ def started(filter_, fusion, leaves, monkeypatch, device):
     ],
 )
 def test_all_vertices_of_a_bin_are_listed(filter_, fusion, leaves, made, emulated, monkeypatch):
-    engine, levels = started(filter_, fusion, leaves, monkeypatch, emulated)
+    graph, levels = broom(leaves)
+    engine = started(filter_, fusion, graph, [0], monkeypatch, emulated)
     taken = engine.run(100)
     np.testing.assert_array_equal(engine.values("level").ravel(), levels)
     assert [step.active for step in taken.supersteps] == np.bincount(levels).tolist()
@@ -58,7 +60,22 @@ def test_all_vertices_of_a_bin_are_listed(filter_, fusion, leaves, made, emulate
 
 
 def test_a_bin_that_overflows_fails_if_there_is_no_other_filter(emulated, monkeypatch):
-    engine, _ = started("online", "none", FULL + 1, monkeypatch, emulated)
+    engine = started("online", "none", broom(FULL + 1)[0], [0], monkeypatch, emulated)
     with pytest.raises(EngineFailure, match=f"a bin of {CAPACITY} vertices overflowed in superstep 1"):
         engine.run(100)
+    engine.close()
+
+
+def test_a_bin_lists_a_vertex_once_for_all_features(emulated, monkeypatch):
+    """Each thread reaches as many vertices as its bin holds, first for one feature and then for the other."""
+    arms = 2 + np.arange(2 * THREADS)
+    sources = np.concatenate([np.repeat([0, 1], THREADS), np.repeat(arms, CAPACITY)])
+    reached = 2 + 2 * THREADS + np.tile(np.arange(CAPACITY * THREADS), 2)
+    reached = np.concatenate([arms, reached])
+    graph = Graph.from_edges(sources, reached, num_vertices=2 + (2 + CAPACITY) * THREADS, name="two fans")
+    engine = started("jit", "none", graph, [0, 1], monkeypatch, emulated)
+    taken = engine.run(100)
+    assert (engine.values("level")[2 + 2 * THREADS :] == 2).all()
+    assert [step.active for step in taken.supersteps] == [2, 2 * THREADS, CAPACITY * THREADS]
+    assert engine.executor.filters == ["ballot", "online", "online"]
     engine.close()

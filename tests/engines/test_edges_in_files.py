@@ -22,6 +22,8 @@ from harness.language import trace
 from harness.language.validation import compare
 from harness.lowering.cpu import edge_places
 from harness.lowering.cpu.edge_places import EdgeFile
+from harness.lowering.cpu.engine import CpuEngine
+from harness.lowering.cpu.policy import CpuPolicy
 from harness.lowering.cpu.windowed_calls import Slot, WindowedCalls
 from tests.engines.measured_streaming import FEATURES, SUPERSTEPS
 from tests.engines.problems import ALGORITHMS, STRATEGIES, new_engine, prepared, problem, program, reference
@@ -65,6 +67,18 @@ def test_edge_values_are_read_from_files(strategy, place):
     assert (in_files.settled, in_files.supersteps) == (statistics.settled, statistics.supersteps)
     given, *_ = answers((engine, {**options, **place}), graph.with_weights(2 * graph.weights), inputs, "sssp")
     assert all(np.array_equal(given[name], 2 * values) for name, values in wanted.items())
+
+
+@pytest.mark.parametrize("algorithm", ["pagerank", "sssp"])
+@pytest.mark.parametrize("strategy", ["pull-all", "pull"])
+def test_counts_are_those_of_edges_in_memory_if_windows_have_fewer_parts_than_others(strategy, algorithm, monkeypatch):
+    monkeypatch.setattr(CpuEngine, "runs", CpuPolicy(few=0, smallest_part=64))
+    engine, options = STRATEGIES[strategy]
+    graph, inputs = problem(algorithm, "rmat", FEATURES)
+    (_, wanted, _), (_, found, _) = (
+        answers((engine, {**options, **place}), graph, inputs, algorithm) for place in ({}, PLACES[1])
+    )
+    assert found.supersteps == wanted.supersteps
 
 
 @pytest.mark.parametrize("strategy", ["push-all", "gunrock", "tigr"])
