@@ -9,6 +9,7 @@ from harness.plain_text import printable
 
 REASON_LIMIT = 2_000  # characters of a record's reason
 TEXT_LIMIT = 20_000  # characters of any other text of a record
+NUMBERS = frozenset((int, float, bool))
 
 
 def shortened(text: str, limit: int) -> str:
@@ -28,10 +29,12 @@ def bounded(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _bounded(value: Any, limit: int = TEXT_LIMIT) -> Any:
     if isinstance(value, str):
         return printable(shortened(value, limit))
+    if type(value) in NUMBERS:
+        return value
+    if isinstance(value, (list, tuple)):
+        return list(value) if NUMBERS.issuperset(map(type, value)) else [_bounded(item) for item in value]
     if isinstance(value, Mapping):
         return {_bounded(key): _bounded(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_bounded(item) for item in value]
     return value
 
 

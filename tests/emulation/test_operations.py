@@ -28,7 +28,7 @@ from tests.engines.test_cuda import (
 EVERY = 23  # of the pairs of a schedule and a program, one is not marked as full
 
 
-@pytest.mark.short_run(rows=30)
+@pytest.mark.short_run(rows=20)
 @pytest.mark.parametrize(
     ("schedule", "name", "features"),
     [pytest.param(*row, marks=() if i % EVERY == 0 else (pytest.mark.full,)) for i, row in enumerate(PAIRED)],

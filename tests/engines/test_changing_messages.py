@@ -80,7 +80,7 @@ def by_turns():
         yield pytest.param(strategy, case, rule, marks=marks)
 
 
-@pytest.mark.short_run(rows=2)
+@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize(("strategy", "case", "rule"), list(by_turns()))
 def test_beliefs_and_messages_are_those_of_full_propagation(strategy, case, rule):
     program, graph, inputs, k = belief_propagation(case, rule)
