@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engines.onyx.policy import untracked_share
-from harness.api.cuda import RunExtension, RunField
+from harness.api.cuda import NEVER, RunExtension, RunField, when
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from engines.onyx.policy import Policy
     from engines.onyx.schedule import OnyxSchedule
     from harness.api import Direction
-    from harness.api.cuda import CudaSetting, RunStart, RunState, Tracking
+    from harness.api.cuda import Condition, CudaSetting, RunStart, RunState, Tracking
 
 TRIAL = 8  # supersteps in which a pause may begin, before it is forbidden because nothing suggests one
 PUSHED_EDGE = 1 << 20  # the time of an edge that is pushed: the unit of costs on the device
 ENDLESS = 1 << 40  # turns of a stretch without tracking that ends only by what moves
+LASTING = 2  # times the edges from which tracking pauses; while so many are estimated to move, a stretch does not end
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,10 @@ class Pausing:
         all edges, because each of them may move.
         """
         reducing = self.reductions.bit_count()
+        edges = max(1, int(self.share * start.edges * reducing))
         found = {
-            "untracked_edges": max(1, int(self.share * start.edges * reducing)),
+            "untracked_edges": edges,
+            "lasting_edges": LASTING * edges,
             "reductions": self.reductions,
             "at_once": self.at_once,
             "may_pause": 1,
@@ -86,6 +89,7 @@ class TrackedRuns(RunExtension):
         RunField("dense_rows", "an edge update whose dirty rows have more edges than these updates all rows"),
         RunField("may_pause", "supersteps may run untracked; otherwise their kernels are not queued"),
         RunField("untracked_edges", "sources with these edges moved in a turn: nearly everything moves"),
+        RunField("lasting_edges", "a stretch without tracking goes on while sources with so many edges seem to move"),
         RunField("reductions", "a bit for every edge stage that reduces"),
         RunField("at_once", "of those, the ones whose sources moved in the same superstep"),
         RunField("patience", "turns in which nearly everything moves, before some run untracked"),
@@ -110,6 +114,11 @@ class TrackedRuns(RunExtension):
         if self.pausing:
             return "end_or_pause"
         return "end_superstep" if self.pull_costs is None else "end_expecting"
+
+    @property
+    def counting(self) -> Condition:
+        """The untracked supersteps: full propagation counts all vertices that move by more than the tolerance."""
+        return when("run->untracked") if self.pausing else NEVER
 
     @property
     def explanation(self) -> str:

@@ -3,11 +3,12 @@
 Paths may be found by near-far, and components by hooking. With S supersteps, E edges, V vertices and k features a run
 on a GPU is estimated to take
 
-    supersteps = launch + S * step + visits * (edge + (k - 1) * feature)
+    supersteps = launch + S * step + visits * (edge + (k - 1) * feature) + V * vertex
     near_far   = launch + S * step + E * k * visits * edge
     hooking    = launches + min(V, most) * vertex + V * k * value
 
-with the times of :class:`engines.onyx.policy.Policy`, which are not the same in the three lines. The supersteps of
+with the times of :class:`engines.onyx.policy.Policy`, which are not the same in the three lines. The time of a vertex
+by supersteps is for components, in which every vertex moves several times. The supersteps of
 :func:`engines.onyx.resolve.measured_choice` visit all edges, S * E, in one plan, and about E in plans that follow
 changes. Edges of near-far take longer, since none is skipped and features do not share them. It visits them once if
 messages read no inputs of edges, and else more often. Its steps take less time if they have few edges, E * k / S, for
@@ -185,13 +186,14 @@ def by_supersteps(
     """Return the estimated seconds of a run by supersteps on a GPU."""
     plan = measured_choice(replace(schedule, order=SUPERSTEPS), program, features, graph, policy)
     visits: float
+    of_vertices = graph.num_vertices * policy.flood_vertex_s if other_order(program) == HOOKING else 0.0
     if plan.change_driven is False:
         (launch, step, edge, feature), visits = policy.visiting_s, expected.steps * graph.num_edges
     else:
         launch, step, edge, feature = policy.following_s
         feature = policy.following_near_feature_s if expected.near else feature
         visits = graph.num_edges * (policy.flood_visits if other_order(program) == HOOKING else 1)
-    return launch + expected.steps * step + visits * (edge + (features - 1) * feature)
+    return launch + expected.steps * step + visits * (edge + (features - 1) * feature) + of_vertices
 
 
 def without_supersteps(

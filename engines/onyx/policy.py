@@ -130,6 +130,14 @@ class Policy:
     owned_floats: int = 1 << 25
     local_features: int = 4
     adaptive_edges: int = 3 << 21
+    # On large graphs of small degrees: the vertices from which supersteps that visit all edges have launches, and the
+    # features from which sums that read a value of the graph are pushed. Over the default until then, a grid of 3
+    # million vertices without a fifth of its edges and a Delaunay graph of a million points: launches, k = 1, label
+    # propagation 0.92 and 1.20, manifold ranking 0.82 and 1.16, multimodal learning 0.93 and 1.01, PageRank 0.82 and
+    # 1.21; PageRank pushed by tiles, k = 4 1.14 and 0.93, k = 16 0.72 and 0.79, k = 64 0.58 and 0.74 (H200, 28 November
+    # 2026).
+    launched_vertices: int = 1 << 21
+    pushed_features: int = 16
     # Where supersteps push or pull: the features from which sums of matrices have launches instead of one persistent
     # kernel, of which half as many threads are resident. Multimodal learning, R-MAT 18 and 20, launches over one
     # kernel: k = 4 0.86 and 0.74, k = 8 0.84 and 0.68, k = 16 0.84 and 0.63, k = 32 0.86 and 0.77 (H100, 27 November
@@ -189,8 +197,14 @@ class Policy:
     near_far_s: tuple[float, float, float] = (0.05e-3, 6.6e-6, 45e-12)
     near_far_short: tuple[float, int] = (3e-6, 1024)
     near_far_visits: float = 1.8
-    hooking_s: tuple[float, float, float] = (0.045e-3, 1.4e-9, 0.35e-9)
+    hooking_s: tuple[float, float, float] = (0.045e-3, 2.2e-9, 0.22e-9)
     hooking_vertices: int = 1 << 17
+    # Components by supersteps: of a vertex. R-MAT of one seed, us by supersteps and by hooking: 17 of 1.0 and 2.6
+    # million edges, uniform, 191 and 335, 229 and 445; a = 0.57 245 and 239, 238 and 344; 19 of 4.2 and 10 million,
+    # uniform, 461 and 518, 694 and 527; a = 0.57 438 and 310, 541 and 530; 20 of 8.3 and 20 million, uniform, 833 and
+    # 590, 1205 and 598; a = 0.57 708 and 365, 914 and 540 (one H200, 28 November 2026). Hooking varies by 30 % from one
+    # process to the next.
+    flood_vertex_s: float = 0.38e-9
     # The same on a CPU: seconds of a superstep, and of a thread for an edge that features share, for each further
     # feature, and for an edge and feature where edges join near places; of near-far, the start of threads, and a thread
     # for a vertex and an edge, the latter also if what it keeps of a vertex, of near_far_bytes, is in a core's cache;

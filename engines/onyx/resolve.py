@@ -199,8 +199,9 @@ def measured_choice(
     vertices move at once, push.
 
     The measurements are in :class:`engines.onyx.policy.Policy`. What was not among them is left as it is: more edges or
-    features, sums of k x k matrices, and runs whose edges are not resident. So are sums of several features that settle
-    within a tolerance on large graphs of small degrees: visiting all edges took 0.6 to 2.7 times as long.
+    features, sums of k x k matrices, and runs whose edges are not resident. So are most sums of several features that
+    settle within a tolerance on large graphs of small degrees: visiting all edges took 0.6 to 2.7 times as long. Rows
+    of many features are pushed if a value of the graph moves all vertices, which a pull then all recomputes.
     """
     given = (schedule.direction, schedule.change_driven, schedule.balance, schedule.persistent, schedule.dense_share)
     usual = schedule.feature_aware and schedule.fold and schedule.edges in (None, "resident")
@@ -216,12 +217,15 @@ def measured_choice(
     if large and not skewed and along_paths(program):
         return replace(schedule, direction="push", change_driven=True, balance="warp", persistent=True)
     if large and not skewed and features >= policy.local_features and program.control.tolerance is not None:
+        if features >= policy.pushed_features and any(isinstance(stage, GraphReduce) for stage in program.stages):
+            return replace(schedule, direction="push", change_driven=True, balance="edge", persistent=False)
         return schedule
     short = features <= policy.short_row or floats < policy.owned_floats
+    one_launch = skewed or (short and graph.num_vertices < policy.launched_vertices)
     updates = any(isinstance(stage, EdgeUpdate) for stage in program.stages)
     tiled = skewed and (updates or not short) and not sums_matrices(program)
     return replace(
-        schedule, direction="pull", change_driven=False, balance="edge" if tiled else "warp", persistent=short or skewed
+        schedule, direction="pull", change_driven=False, balance="edge" if tiled else "warp", persistent=one_launch
     )
 
 

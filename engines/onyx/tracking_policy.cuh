@@ -9,18 +9,19 @@ constexpr Count FALLING = 3;  // movement falls fast if it is less than 1 / FALL
 
 // End a turn. While nearly everything moves, recording and comparing sent values takes longer than it saves. After
 // several such turns the next ones run without tracking, with full propagation, until less seems to move or a stretch
-// of turns has passed. Then one turn treats everything as dirty and active, and records what it sends. A run may begin
-// with a stretch of unlimited length, in which movement is known exactly. If movement falls so fast that the run ends
-// soon, tracking does not resume.
+// of turns has passed in which not much more than that seems to move. Then one turn treats everything as dirty and
+// active, and records what it sends. A run may begin with a stretch of unlimited length, in which movement is known
+// exactly. If movement falls so fast that the run ends soon, tracking does not resume.
 __device__ inline void end_turn(Run* run)
 {
     run->resuming = 0;
     if (run->untracked) {
         if (run->usual == 0) run->usual = run->movers;
-        run->untracked -= 1;
-        const bool few = double(run->entered) * run->movers < double(run->untracked_edges) * run->usual;
+        const double moving = double(run->entered) * run->movers, usual = run->usual;  // moving / usual: their edges
         const bool ending = run->stretch > LONG_STRETCH && FALLING * run->movers < run->before;
-        if (few && !ending) run->untracked = 0;
+        run->untracked -= 1;
+        if (run->untracked == 0 && moving >= run->lasting_edges * usual) run->untracked = 1;
+        if (moving < run->untracked_edges * usual && !ending) run->untracked = 0;
         run->resuming = run->untracked == 0;
         run->crowded = 0;
     } else if (run->found < run->untracked_edges) {

@@ -24,6 +24,6 @@ def strict_json(value: Any) -> Any:
 
 
 def _unchanged(values: Sequence[Any]) -> bool:
-    """Return whether nothing is replaced in a sequence: the long ones of a record are numbers, and a record has many."""
+    """Return whether nothing is replaced in a sequence, as in most: long ones of a record are numbers."""
     kinds = set(map(type, values))
     return kinds <= UNCHANGED or (kinds == {float} and all(map(math.isfinite, values)))

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from harness.campaign.resume import SWEEP_FILE, continued, lasting
+from harness.campaign.resume import SWEEP_FILE, commands_of, continued, lasting
 from harness.records import read_records
 from tests.processes import HANGS_S, LOOK_EVERY_S, never_ending
 
@@ -170,12 +170,14 @@ def test_a_sweep_resumes_by_its_id(command_here, tmp_path):
     assert command_here(*sweep).returncode == 1
     before = {record["cell"]: record["outcome"] for _, record in read_records(tmp_path / "results")}
     [folder] = (tmp_path / "results").glob("*/")
-    again = command_here(f"sweep.id={folder.name}", "rerun=none")
+    requested = commands_of(folder / SWEEP_FILE)
+    again = command_here(f"sweep.id={folder.name}", "rerun=none", "baseline=fake_right")
     assert "2 cells, 2 on record" in again.stdout
     failed = command_here(f"sweep.id={folder.name}")
     assert "2 cells, 1 on record" in failed.stdout
     assert "engine_error" in failed.stdout
     assert {record["cell"]: record["outcome"] for _, record in read_records(tmp_path / "results")} == before
+    assert commands_of(folder / SWEEP_FILE) == requested == [" ".join(sweep)]
 
 
 def overrides(*lines):

@@ -55,7 +55,7 @@ AT_LENGTH = [
 ]
 
 
-@pytest.mark.short_run(rows=13)
+@pytest.mark.short_run(rows=9)
 @pytest.mark.parametrize(
     ("name", "schedule", "features"),
     [pytest.param(*row, marks=() if row in TODAY else (pytest.mark.full,)) for row in [*TODAY, *AT_LENGTH]],
@@ -152,7 +152,7 @@ def test_the_ballot_filter_of_many_blocks(emulated, monkeypatch):
     engine.close()
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(("schedule", "features"), [("pull", 66), ("pull", 2), ("changes-pull", 66)])
 def test_owners_of_few_edges(schedule, features, emulated):
     check_owners_of_few_edges(schedule, features, emulated)

@@ -66,7 +66,7 @@ def cache_of(engine, traced, graph, edges):
     return (edges * sum(row for _, row in rows) + len(rows) * (SLACK + ALIGNED_BYTES)) / 1e6
 
 
-@pytest.mark.short_run(rows=4, always="emogi-shortest_paths-50")
+@pytest.mark.short_run(rows=3, always="emogi-shortest_paths-50")
 @pytest.mark.parametrize("edges", [5, 50, 104])  # of 104
 @pytest.mark.parametrize("name", ["shortest_paths", "aggregate_rewritten"])
 @pytest.mark.parametrize("case", CASES)

@@ -18,7 +18,7 @@ EVERY = 13  # of the cases, one is not marked as full
 TWO_LANES = 5  # features: lane groups of two lanes, the second of which is partly idle
 
 
-@pytest.mark.short_run(rows=10)
+@pytest.mark.short_run(rows=7)
 @pytest.mark.parametrize(
     ("schedule", "case", "features"),
     [pytest.param(*row, marks=() if i % EVERY == 0 else (pytest.mark.full,)) for i, row in enumerate(on_cuda.CASES)],
@@ -49,7 +49,7 @@ def backwards(p, self):
     p.output("x", bound=1e-5)
 
 
-@pytest.mark.short_run(rows=5)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize("schedule", ["changes-push", "gunrock", "gunrock-merge-path", "tigr-short", "simdx-lists"])
 def test_active_sources_send_the_reverse_edges_value(schedule, emulated):
     program, graph, k = traced(backwards, "backwards"), grid(rows=5, columns=7), 3
@@ -76,14 +76,14 @@ def test_readers_of_a_reverse_edge_follow_it_where_its_source_stays(schedule, em
     check_readers_of_reverse_edges(engine, program, graph, inputs, 3)
 
 
-@pytest.mark.short_run(rows=6)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize("case", ["both ends", "reads back", "overwritten", "products"])
 @pytest.mark.parametrize("schedule", on_cuda.TRACKED)
 def test_hubs_loops_and_parallel_edges(schedule, case, emulated):
     on_cuda.test_hubs_loops_and_parallel_edges(schedule, case, emulated)
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize("rule", ["sum", "max"])
 @pytest.mark.parametrize("case", on_cuda.NETWORKS)
 @pytest.mark.parametrize("schedule", on_cuda.TRACKED)

@@ -70,13 +70,15 @@ def test_movement_is_that_of_all_vertices_for_any_number_of_blocks(vertices, gri
 TURNS = f"""
 {heading(TrackedRuns(dense_rows=0.5, rebuild_share=None, pausing=None))}
 #include "tracking_policy.cuh"
-extern "C" __global__ void turns(const Count* movers, const Count* edges, Id n, Count begun, Count* run_fields)
+extern "C" __global__ void turns(
+    const Count* movers, const Count* edges, Id n, Count begun, Count lasting, Count* run_fields)
 {{
     if (threadIdx.x != 0) return;
     Run run{{}};
     run.may_pause = 1;
     run.patience = 2;
     run.untracked_edges = run.entered = run.usual = 100;
+    run.lasting_edges = lasting;
     run.untracked = run.stretch = begun;
     for (Id i = 0; i < n; ++i) {{
         run.movers = movers[i];
@@ -90,16 +92,18 @@ extern "C" __global__ void turns(const Count* movers, const Count* edges, Id n, 
 """
 
 
-def rows_of(turns, begun=0):
+def rows_of(turns, begun=0, lasting=1 << 30):
     """Return (untracked turns left, resuming, stretch) after each turn; ``turns``: (movers, edges of their sources).
 
-    ``begun``: the length of the stretch with which the run begins.
+    ``begun``: the length of the stretch with which the run begins. ``lasting``: the edges of the sources that move from
+    which a stretch goes on.
     """
     movers, edges = np.array(turns, np.int64).T
     found = allocated(np.zeros(3 * len(turns), np.int64))
     module = Module()
     module.load(str(library(TURNS, headers(FOLDER))).encode())
-    given = (allocated(movers.copy()), allocated(edges.copy()), np.uint32(len(turns)), np.int64(begun), found)
+    arrays = (allocated(movers.copy()), allocated(edges.copy()))
+    given = (*arrays, np.uint32(len(turns)), np.int64(begun), np.int64(lasting), found)
     module.get_function("turns")((1,), (BLOCK,), given, shared_mem=0)
     return [tuple(row) for row in found.get().reshape(-1, 3).tolist()]
 
@@ -125,6 +129,12 @@ def test_stretches_double_up_to_the_longest_and_restart_after_a_quiet_turn():
     assert begun == [8, 16, 32, 32]
     assert sum(resuming for _, resuming, _ in rows) == 4
     assert rows_of([*pauses(8), QUIET, CROWDED, CROWDED])[-1] == (8, 0, 8)
+
+
+def test_a_stretch_whose_turns_have_passed_goes_on_while_much_moves():
+    begin = [CROWDED, CROWDED, *[(50, 0)] * 7]  # 150 edges have 50 movers
+    assert rows_of([*begin, (50, 0), (70, 0), (49, 0)], lasting=150)[8:] == [(1, 0, 8)] * 3 + [(0, 1, 8)]
+    assert rows_of([*begin, (50, 0)], lasting=151)[8:] == [(1, 0, 8), (0, 1, 8)]
 
 
 def test_a_run_that_begins_untracked_resumes_unless_it_is_nearly_over():
@@ -187,8 +197,8 @@ extern "C" __global__ void pauses(Run* run, Past* past, int* sparse)
 ADDED = TrackedRuns(dense_rows=0.5, rebuild_share=None, pausing=None).names
 USUAL = {
     "limit": 99, "sides": 1, "dense_rows": 60, "untracked_edges": 1000, "patience": 2, "may_pause": 1, "reductions": 1,
-    "full": 500, "full_odd": 7000, "moved": 3, "edges": 20, "movers": 4, "found": 50, "before": 9, "usual": 100,
-    "entered": 1, "rebuild": 1 << 40, "settles": 1,
+    "lasting_edges": 1 << 30, "full": 500, "full_odd": 7000, "moved": 3, "edges": 20, "movers": 4, "found": 50,
+    "before": 9, "usual": 100, "entered": 1, "rebuild": 1 << 40, "settles": 1,
 }  # fmt: skip
 
 

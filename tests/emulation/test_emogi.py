@@ -47,7 +47,7 @@ def run_as(monkeypatch, emulated):
     return made
 
 
-@pytest.mark.short_run(rows=6)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize(("name", "options", "features"), CASES)
 def test_every_superstep_is_right(name, options, features, emulated, monkeypatch):
     monkeypatch.setitem(SCHEDULES, "emogi", ("emogi", options))
@@ -58,7 +58,7 @@ def test_every_superstep_is_right(name, options, features, emulated, monkeypatch
     check_every_superstep("emogi", program, graph, inputs, features, emulated, 5, repeatable=True)
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize("name", ["pagerank", "sssp"])
 @pytest.mark.parametrize("access", ACCESS)
 def test_a_whole_run_settles_like_the_reference(access, name, run_as):
@@ -92,7 +92,7 @@ BY_HAND = {
 }
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("access", ACCESS)
 def test_requests_by_hand(access, run_as):
     graph = rows_of(40, 3, 0, 64)
@@ -109,7 +109,7 @@ def test_requests_by_hand(access, run_as):
         assert found.amplification == found.moved["zero_copy"] / found.visited
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_requests_of_every_superstep_are_those_of_its_frontier(options, run_as):
     """The frontier of a superstep of a breadth-first search is the level before it."""

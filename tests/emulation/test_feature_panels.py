@@ -26,7 +26,7 @@ def sizes(executor):
     return {name: array.nbytes for name, array in executor.arrays.items()}
 
 
-@pytest.mark.short_run(rows=3, always="emogi-bfs")
+@pytest.mark.short_run(rows=2, always="emogi-bfs")
 @pytest.mark.parametrize("algorithm", ["bfs", "pagerank", "feature_diffusion"])
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_panels_answer_in_the_memory_of_one(name, algorithm, emulated, monkeypatch):

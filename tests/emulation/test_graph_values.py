@@ -50,7 +50,7 @@ def by_numpy(first, level, superstep):
     }  # fmt: skip
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize(("features", "persistent"), [(1, False), (3, True), (40, False), (40, True)])
 def test_blocks_reduce_together(features, persistent, emulated, monkeypatch):
     """If rows are long, there are more blocks than a block has lane groups; few vertices leave some idle."""

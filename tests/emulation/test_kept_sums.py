@@ -16,7 +16,7 @@ NEVER_REBUILT = {
 }
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("schedule", NEVER_REBUILT)
 def test_small_changes_add_up(schedule, emulated, monkeypatch):
     monkeypatch.setitem(SCHEDULES, schedule, NEVER_REBUILT[schedule])

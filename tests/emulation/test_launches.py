@@ -117,7 +117,7 @@ def test_shared_memory_of_launches_is_requested(emulated, monkeypatch):
     engine.close()
 
 
-@pytest.mark.short_run(rows=6)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize(
     ("schedule", "adds"), [("pull", 0), ("push", 6), ("changes-push", 6), ("tigr", 6), ("gunrock", 6), ("simdx", 0)]
 )
@@ -149,7 +149,7 @@ def test_a_launch_that_does_not_wait_for_writes_of_the_host_is_found(emulated, m
     assert engine.run(1).supersteps
 
 
-@pytest.mark.short_run(rows=6)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize("algorithm", ["pagerank", "kcore", "als"])
 @pytest.mark.parametrize(
     "schedule", ["pull", "changes-pull", "changes-push", "gunrock", "tigr", "simdx", "simdx-lists", "emogi-list"]

@@ -56,7 +56,7 @@ def numbered_from(first, graph):
     return made
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize("case", CASES)
 def test_rows_beyond_32_bits_give_the_answers_of_the_same_rows_at_the_beginning(case, emulated, monkeypatch):
     monkeypatch.setattr(

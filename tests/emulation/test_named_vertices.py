@@ -63,14 +63,14 @@ def check(schedule, name, features, graph_name, device):
     engine.close()
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(("schedule", "name", "features"), TODAY)
 def test_schedules(schedule, name, features, emulated):
     for graph_name in ("rmat", "path"):
         check(schedule, name, features, graph_name, emulated)
 
 
-@pytest.mark.short_run(rows=10)
+@pytest.mark.short_run(rows=7)
 @pytest.mark.parametrize("row", covering(EVERY, lambda row: set(itertools.combinations(enumerate(row), 2))), ids=str)
 def test_every_schedule(row, emulated):
     schedule, (name, features), graph_name = row
@@ -85,7 +85,7 @@ def test_no_kernel_races(schedule, name, monkeypatch):
     check(schedule, name, 3, "rmat", emulate(monkeypatch, racing=True))
 
 
-@pytest.mark.short_run(rows=6)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize("seed", range(3 * len(DRAWN)))
 def test_random_programs(seed, emulated):
     assert check_drawn(seed, lambda: engine_of(DRAWN[seed % len(DRAWN)]), emulated)

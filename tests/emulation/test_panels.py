@@ -13,7 +13,7 @@ TODAY = {
 }  # fmt: skip
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize(("schedule", "name", "features"), sorted(TODAY))
 def test_panels(schedule, name, features, emulated):
     check_panels(schedule, name, features, emulated)

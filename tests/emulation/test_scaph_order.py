@@ -29,7 +29,7 @@ def test_every_superstep_is_right(options, order, name, emulated, monkeypatch):
     check(given, trace(algorithm), graph, algorithm.inputs(graph, 3), 3, emulated, monkeypatch)
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("name", ["sssp", "components"])
 @pytest.mark.parametrize("order", ["value", "zigzag"])
 @pytest.mark.parametrize("options", [{"rounds": 2}, {"rounds": 3, "values": "high", "slots": 3}], ids=str)

@@ -149,7 +149,7 @@ def follow(model, streamer, monkeypatch):
     monkeypatch.setattr(WindowedCall, "start", of_windows)
 
 
-@pytest.mark.short_run(rows=6)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize("codes", ["plain", "packed"])
 @pytest.mark.parametrize(("way", "name"), [("pull", "pagerank"), ("changes", "sssp"), ("push", "pagerank")])
 def test_work_on_one_buffer_is_ordered(way, name, codes, model, emulated, monkeypatch):

@@ -23,7 +23,7 @@ def by_turns(rows):
     return [pytest.param(*row, marks=() if one else (pytest.mark.full,)) for row, one in zip(rows, kept, strict=True)]
 
 
-@pytest.mark.short_run(rows=6)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize(
     ("schedule", "name", "features"),
     [pytest.param(*row, marks=() if i % EVERY == 0 else (pytest.mark.full,)) for i, row in enumerate(on_cuda.CASES)],
@@ -32,7 +32,7 @@ def test_operations(schedule, name, features, emulated, monkeypatch):
     on_cuda.test_operations(schedule, name, features, emulated, monkeypatch)
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(("schedule", "case"), by_turns(on_cuda.EDGE_CASES))
 def test_programs_that_update_edges(schedule, case, emulated, monkeypatch):
     on_cuda.test_programs_that_update_edges(schedule, case, emulated, monkeypatch)
@@ -42,7 +42,7 @@ HANDED = list(itertools.product(("handed on", "handed back"), (1, 5, 33), (False
 PAIRED = covering(HANDED, lambda row: itertools.combinations(row, 2))
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(
     ("case", "features", "tracked_first"),
     [pytest.param(*row, marks=() if row in PAIRED else (pytest.mark.full,)) for row in HANDED],
@@ -51,7 +51,7 @@ def test_an_update_reduces_for_the_next_superstep(case, features, tracked_first,
     on_cuda.test_an_update_reduces_for_the_next_superstep(case, features, tracked_first, emulated, monkeypatch)
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize(("schedule", "name"), by_turns(list(itertools.product(on_cuda.PAUSING, on_cuda.ALGORITHMS))))
 def test_algorithms(schedule, name, emulated, monkeypatch):
     on_cuda.test_algorithms(schedule, name, emulated, monkeypatch)
@@ -68,12 +68,17 @@ def test_stretches_grow_where_everything_moves_for_long(schedule, emulated):
     on_cuda.test_stretches_grow_where_everything_moves_for_long(schedule, emulated)
 
 
+@pytest.mark.parametrize("schedule", on_cuda.PULLED)
+def test_a_stretch_goes_on_while_much_moves(schedule, emulated, monkeypatch):
+    on_cuda.test_a_stretch_goes_on_while_much_moves(schedule, emulated, monkeypatch)
+
+
 @pytest.mark.parametrize("schedule", on_cuda.PAUSING)
 def test_pauses_that_nothing_suggested_at_first(schedule, emulated):
     on_cuda.test_pauses_that_nothing_suggested_at_first(schedule, emulated)
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(
     ("schedule", "build"),
     [
@@ -86,7 +91,7 @@ def test_values_equal_to_those_before_a_pause_have_moved(schedule, build, emulat
     on_cuda.test_values_equal_to_those_before_a_pause_have_moved(schedule, build, emulated)
 
 
-@pytest.mark.short_run(rows=6)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize("build", [on_cuda.awake_twice, on_cuda.awake_twice_on_sides])
 @pytest.mark.parametrize("schedule", on_cuda.PAUSING)
 def test_values_that_moved_in_a_pause_have_been_sent_without_a_tolerance(schedule, build, emulated):

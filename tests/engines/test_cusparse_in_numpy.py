@@ -57,7 +57,7 @@ def test_a_product_in_every_way(cusparse, way, n, index):
     np.testing.assert_allclose(made.product(strided, way), found)
     assert [one[0] for one in cusparse.alive.values()] == ["csr"], "operands are released"
     del made
-    gc.collect()
+    gc.collect(1)
     assert not cusparse.alive
 
 

@@ -184,6 +184,7 @@ def test_a_program_that_may_end_before_its_fixed_point_is_refused():
     graph = Graph.from_edges(path, path + 1, num_vertices=1002, name="path").with_reverse_edges()
     answer = OnyxEngine(HOOKED).supports(flood("min", at_most=1000), graph, 1, Device())
     assert answer == No("hooking gives the fixed point, and flood may end before it, after 1000 supersteps")
+    assert isinstance(OnyxEngine(HOOKED).supports(flood("min", at_most=1001), graph, 1, Device()), Yes)
     facts = replace(graph.facts, num_vertices=UNLIMITED + 2)
     many = SimpleNamespace(facts=facts, num_vertices=facts.num_vertices, num_edges=graph.num_edges)
     for limit, runs in ((UNLIMITED - 1, False), (UNLIMITED, True)):

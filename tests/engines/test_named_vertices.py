@@ -70,7 +70,7 @@ def check(engine, options, name, features, graph_name):
     made.close()
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("row", [*TODAY, *(pytest.param(*[row], marks=pytest.mark.full) for row in LONGER)], ids=label)
 def test_engines(row):
     for graph_name in ("rmat", "path", "no edges"):

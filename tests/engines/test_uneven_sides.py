@@ -18,7 +18,7 @@ ENGINES = {
 WHOLE = ("pull-all", "push-all", "tigr", "simdx", "scipy", "torch")  # visit all edges to a side
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_superstep_visits_the_edges_to_its_own_side(name):
     """All vertices move in every superstep, so that changes are those of all edges to a side, too."""
@@ -28,7 +28,7 @@ def test_a_superstep_visits_the_edges_to_its_own_side(name):
     engine.close()
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("name", [name for name in ENGINES if name not in ("scipy", "torch")])
 def test_extrema_settle_once_both_sides_were_computed(name):
     program = program_named("sides_settle")

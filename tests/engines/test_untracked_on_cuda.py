@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from engines.onyx import cuda_tracking_policy
 from engines.onyx.cuda_fused_next_superstep import FIRST_OF_STRETCH, fused_next_superstep
 from harness.graph.generators import grid
 from harness.language import Inputs, where
@@ -38,8 +39,10 @@ BOTH = 12  # supersteps with both kinds, and some after those without tracking
 
 @pytest.fixture(autouse=True)
 def _schedules(monkeypatch):
+    """Let stretches without tracking end after some turns, also while everything moves, so that tracking resumes."""
     for name, made in PAUSING.items():
         monkeypatch.setitem(SCHEDULES, name, made)
+    monkeypatch.setattr(cuda_tracking_policy, "LASTING", 1 << 30)
 
 
 def whenever_anything_moves(monkeypatch):
@@ -225,6 +228,22 @@ def test_stretches_grow_where_everything_moves_for_long(schedule, device):
     found = check(engine, program_, graph, inputs, 1, 120)
     assert found == tracked((SHORT, 2 * SHORT, LONG, LONG, LONG), 120)
     engine.close()
+
+
+@pytest.mark.parametrize("schedule", PULLED)
+def test_a_stretch_goes_on_while_much_moves(schedule, device, monkeypatch):
+    """Until hour 40 everything moves. Then less moves than lets a stretch go on, but more than ends it at once."""
+    monkeypatch.setattr(cuda_tracking_policy, "LASTING", 2)
+    dusk = hours(40.0)
+    program_, graph, inputs = awake(dusk)
+    engine = prepared(schedule, program_, graph, 1, device)
+    limit = engine.planned.extension.pausing.share
+    dusk[: int(1.5 * limit * len(dusk))] = 60.0
+    found = check(engine, program_, graph, Inputs({**inputs.properties, "dusk": dusk}, inputs.parameters), 1, 64)
+    engine.close()
+    ended = found.index(False, 2)
+    assert found[:ended] == [False] * 2 + [True] * (ended - 2)
+    assert 40 <= ended <= 42
 
 
 @pytest.mark.parametrize("schedule", PAUSING)

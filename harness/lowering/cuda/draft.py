@@ -84,7 +84,10 @@ class PlanDraft:
         setting, criterion = self.setting, self.setting.measured
         if criterion is None:
             return Measuring()
-        made = measuring(criterion, setting.program, setting.layout, setting.facts.num_vertices, setting.flipped)
+        made = measuring(
+            criterion, setting.program, setting.layout, setting.facts.num_vertices, setting.flipped,
+            self.extension.counting,
+        )  # fmt: skip
         self.own(*made.buffers)
         return made
 

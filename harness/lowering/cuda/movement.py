@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from harness.language.criterion import Criterion
 from harness.language.program import Program
 from harness.lowering.cuda.buffers import CudaBuffer, work
-from harness.lowering.cuda.conditions import OVER
+from harness.lowering.cuda.conditions import OVER, Condition
 from harness.lowering.cuda.kernels import CudaKernel
 from harness.lowering.cuda.launches import Launch
 from harness.lowering.cuda.layout import DeviceLayout
@@ -55,12 +55,17 @@ class Measuring:
 
 
 def measuring(
-    criterion: Criterion, program: Program, layout: DeviceLayout, num_vertices: int, flipped: Mapping[str, str]
-) -> Measuring:
+    criterion: Criterion, program: Program, layout: DeviceLayout, num_vertices: int, flipped: Mapping[str, str],
+    counting: Condition,
+) -> Measuring:  # fmt: skip
     """Return the launches for a criterion.
 
-    ``flipped``: the arrays with two buffers, by the name of the count of their swaps.
+    ``flipped``: the arrays with two buffers, by the name of the count of their swaps. ``counting``: supersteps in which
+    all vertices that move by more than the tolerance are counted. In the maximum norm none of them does if and only if
+    the measured movement is within it, so that these are not measured; if a measurement takes two supersteps, it may
+    begin in another one.
     """
+    unless = OVER if criterion.norm == "sum" or criterion.sides > 1 else OVER | counting
     ahead, behind, tests, founds = [], [], [], []
     buffers: list[CudaBuffer] = []
     norm = "Norm::SUM" if criterion.norm == "sum" else "Norm::RELATIVE" if criterion.relative else "Norm::ABSOLUTE"
@@ -76,20 +81,22 @@ def measuring(
             "stride": str(stride), "width": str(width),
         }  # fmt: skip
         whole = {"run": "run", "first": "Id", "last": "Id"}
-        copied = _kernel(flipped, f"note_{name}", NOTE.format(**words), {**whole, now: "input", before: "f32"})
+        copied = _kernel(flipped, f"note_{name}", NOTE.format(**words), {**whole, now: "input", before: "f32"}, unless)
         ahead.append(Launch(copied, Over.ALL_VERTICES, stride))
         kinds = {**whole, before: "input", now: "input", "parameters": "input", found: "f32"}
-        compared = _kernel(flipped, f"measure_{name}", MEASURE.format(**words), kinds)
+        compared = _kernel(flipped, f"measure_{name}", MEASURE.format(**words), kinds, unless)
         behind.append(Launch(compared, Over.ALL_VERTICES, 1, blocks=blocks))
         tests.append(TEST.format(**words))
         founds.append(found)
     body = DECIDE.format(tests="\n".join(tests))
     kinds = {"run": "run", "parameters": "input", **dict.fromkeys(founds, "input")}
-    behind.append(Launch(_kernel(flipped, "decide_settled", body, kinds), Over.ALL_VERTICES, 1, blocks=1))
+    behind.append(Launch(_kernel(flipped, "decide_settled", body, kinds, unless), Over.ALL_VERTICES, 1, blocks=1))
     return Measuring(tuple(ahead), tuple(behind), tuple(buffers))
 
 
-def _kernel(flipped: Mapping[str, str], name: str, body: str, types: Mapping[str, str]) -> CudaKernel:
+def _kernel(
+    flipped: Mapping[str, str], name: str, body: str, types: Mapping[str, str], unless: Condition
+) -> CudaKernel:
     """Return a kernel with arguments of given kinds (``KINDS``), which selects the buffer to read of two."""
     listed, chosen = dict(types), []
     for array, flips in flipped.items():
@@ -100,4 +107,4 @@ def _kernel(flipped: Mapping[str, str], name: str, body: str, types: Mapping[str
         chosen.append(f"    const float* const {array} = {flips}[0] & 1 ? odd_{array} : even_{array};")
     text = "\n".join([*chosen, body.strip("\n")])
     parameters = tuple(Parameter.of(argument, kind) for argument, kind in listed.items())
-    return CudaKernel(in_ascii(name), parameters, f"{in_ascii(text)}\n", unless=OVER)
+    return CudaKernel(in_ascii(name), parameters, f"{in_ascii(text)}\n", unless=unless)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from harness.contract import Direction
+from harness.lowering.cuda.conditions import NEVER, Condition
 from harness.lowering.cuda.run_state import RunState
 
 EXTENSION = """struct Extension {{{fields}}};  // what the engine adds to the state of a run
@@ -83,6 +84,11 @@ class RunExtension:
     def end(self) -> str:
         """The device function, of ``run.cuh`` or of the engine's headers, that ends a superstep."""
         return "end_superstep"
+
+    @property
+    def counting(self) -> Condition:
+        """The supersteps in which every vertex steps, so that a count of those that moved replaces a measurement."""
+        return NEVER
 
     @property
     def explanation(self) -> str:
