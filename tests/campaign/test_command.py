@@ -12,6 +12,7 @@ import sys
 import psutil
 import pytest
 
+from harness.campaign.resume import SWEEP_FILE, commands_of
 from harness.records import read_records
 from tests.processes import HANGS_S, gone, until_pending
 
@@ -129,6 +130,9 @@ def test_a_sweep_resumes_where_it_stopped(command_here, tmp_path):
     assert none.returncode == 1
     assert "2 on record" in none.stdout
     assert "[1/" not in none.stdout
+    [described] = (tmp_path / "results").glob(f"*/{SWEEP_FILE}")
+    assert "2 cells" in command_here(f"sweep.id={described.parent.name}", "baseline=fake_right").stdout
+    assert commands_of(described) == [" ".join(sweep)]  # the last one requested no cells
     everything = command_here(*sweep, "rerun=all")
     assert "[2/2]" in everything.stdout
     assert kept[1].stat().st_mtime_ns != kept[0]

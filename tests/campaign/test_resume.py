@@ -165,7 +165,6 @@ def test_cells_can_be_added_to_a_sweep_with_a_given_id(command_here, tmp_path):
     assert len(list(read_records(tmp_path / "results" / "mine"))) == 2
 
 
-@pytest.mark.short_run(rows=1)
 def test_a_sweep_resumes_by_its_id(command_here, tmp_path):
     sweep = ("algorithm=fake_spread", "graph=fake_ring", "engine=fake_right,fake_raises", "measure.budget_s=0.001")
     assert command_here(*sweep).returncode == 1

@@ -67,8 +67,8 @@ def test_the_fields_of_a_run_by_hand(begins_untracked, cold, endless):
     pausing = Pausing(begins_untracked=begins_untracked, share=0.25, patience=3, reductions=0b101, at_once=0b100)
     found = pausing.start_fields(RunStart(edges=1000, sides=2, visited=(1100, 1200), cold=cold))
     wanted = {
-        "untracked_edges": 500, "reductions": 5, "at_once": 4, "may_pause": 1, "patience": 3, "full": 1100,
-        "full_odd": 1200,
+        "untracked_edges": 500, "lasting_edges": 1000, "reductions": 5, "at_once": 4, "may_pause": 1, "patience": 3,
+        "full": 1100, "full_odd": 1200,
     }  # fmt: skip
     begun = {"untracked": ENDLESS, "stretch": ENDLESS, "entered": 2000, "usual": 1000}
     assert found == wanted | (begun if endless else {})

@@ -324,6 +324,7 @@ def test_changes_are_followed_by_default_unless_edges_are_few(edges, features, d
 PULL, TILES = ("pull", False, "warp", True), ("pull", False, "edge", True)
 LAUNCHED, OTHERS = ("pull", False, "warp", False), ("pull", True, "warp", False)  # OTHERS: of graphs not measured
 PUSH_LARGE, ADAPTIVE = ("push", True, "warp", True), ("adaptive", True, "parts", True)
+PUSHED = ("push", True, "edge", False)
 
 
 @pytest.mark.parametrize(
@@ -345,12 +346,17 @@ PUSH_LARGE, ADAPTIVE = ("push", True, "warp", True), ("adaptive", True, "parts",
         ("sssp", 64, 1 << 18, 63, PULL),
         ("sssp", 64, 1 << 22, 63, PUSH_LARGE),
         ("components", 1, 50_000, 64, PULL),
-        ("components", 1, (1 << 25) - 1, 63, PULL),
+        ("components", 1, (1 << 23) - 1, 63, PULL),
+        ("components", 1, 1 << 23, 63, LAUNCHED),  # of many vertices
+        ("components", 1, (1 << 25) - 1, 63, LAUNCHED),
         ("pagerank", 1, 1 << 24, 64, PULL),
         ("pagerank", 9, 1 << 21, 64, PULL),
         ("pagerank", 16, 1 << 22, 64, TILES),
         ("pagerank", 3, 1 << 22, 63, PULL),
         ("pagerank", 4, 1 << 22, 63, OTHERS),
+        ("pagerank", 15, 1 << 22, 63, OTHERS),
+        ("pagerank", 16, 1 << 22, 63, PUSHED),  # reduces over the graph
+        ("label_propagation", 16, 1 << 22, 63, OTHERS),
         ("label_propagation", 64, 1 << 19, 63, LAUNCHED),
         ("label_propagation", 64, 1 << 19, 64, TILES),
         ("belief_propagation", 2, 50_000, 64, TILES),  # edges are updated

@@ -23,7 +23,7 @@ def test_the_table_has_every_run():
     assert list(written()) == list(RUNS), RENEW
 
 
-@pytest.mark.short_run(rows=9)
+@pytest.mark.short_run(rows=6)
 @pytest.mark.parametrize("graph_name", GRAPHS)
 @pytest.mark.parametrize("run", PUSHES)
 def test_a_push_visits_the_edges_of_the_vertices_that_moved_before(run, graph_name):

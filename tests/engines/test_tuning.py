@@ -284,6 +284,7 @@ def test_a_path_is_searched_by_the_plan_without_supersteps(whole):
     engine.close()
 
 
+@pytest.mark.full
 def test_a_plan_of_supersteps_that_is_slower_is_given_up(whole, monkeypatch):
     steps = Counter()
 
