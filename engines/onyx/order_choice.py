@@ -3,12 +3,12 @@
 Paths may be found by near-far, and components by hooking. With S supersteps, E edges, V vertices and k features a run
 on a GPU is estimated to take
 
-    supersteps = launch + S * step + visits * (edge + (k - 1) * feature) + V * vertex
+    supersteps = launch + S * step + visits * (edge + (k - 1) * feature) + V * flood
     near_far   = launch + S * step + E * k * visits * edge
     hooking    = launches + min(V, most) * vertex + V * k * value
 
-with the times of :class:`engines.onyx.policy.Policy`, which are not the same in the three lines. The time of a vertex
-by supersteps is for components, in which every vertex moves several times. The supersteps of
+with the times of :class:`engines.onyx.policy.Policy`, which are not the same in the three lines. ``flood`` is 0 but in
+components, in which every vertex moves several times. The supersteps of
 :func:`engines.onyx.resolve.measured_choice` visit all edges, S * E, in one plan, and about E in plans that follow
 changes. Edges of near-far take longer, since none is skipped and features do not share them. It visits them once if
 messages read no inputs of edges, and else more often. Its steps take less time if they have few edges, E * k / S, for
