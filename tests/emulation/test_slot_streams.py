@@ -103,7 +103,8 @@ def model(emulated, monkeypatch):
 
 def follow(model, streamer, monkeypatch):
     """Note the copies and kernels of a streamer's windows, and all other kernels of a run."""
-    runtime, pointers_of, kernels = sys.modules["cupy"].cuda.runtime, {}, Call.start
+    runtime, kernels = sys.modules["cupy"].cuda.runtime, Call.start
+    slots = {}  # by the identity of a pointer: pointers to two slots may be equal, because they begin before the slot
     copy, pointers, unpacked, windowed = (
         runtime.memcpyAsync, Streamer.pointers, Unpacking.start, WindowedCall.start,
     )  # fmt: skip
@@ -121,8 +122,8 @@ def follow(model, streamer, monkeypatch):
 
     def pointed(one, number, *window):
         found = pointers(one, number, *window)
-        for name, pointer in found.items():
-            assert pointers_of.setdefault((name, int(pointer)), f"slot {number}") == f"slot {number}"
+        slots.update(dict.fromkeys(map(id, found.values()), f"slot {number}"))
+        model.alive += found.values()
         return found
 
     def unpacks(one, *given):
@@ -132,9 +133,8 @@ def follow(model, streamer, monkeypatch):
 
     def started(call):
         group = model.group or model.another("kernel")
-        found = {pointers_of.get((name, int(value))) for name, value in call.arguments.items() if name in streamer.rows}
-        slots = dict.fromkeys(found - {None}, (group, False))
-        model.work(model.current, vertices=(group, True), **slots)
+        found = {slots.get(id(value)) for name, value in call.arguments.items() if name in streamer.rows}
+        model.work(model.current, vertices=(group, True), **dict.fromkeys(found - {None}, (group, False)))
         kernels(call)
 
     def of_windows(call):
