@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 TRIAL = 8  # supersteps in which a pause may begin, before it is forbidden because nothing suggests one
 PUSHED_EDGE = 1 << 20  # the time of an edge that is pushed: the unit of costs on the device
 ENDLESS = 1 << 40  # turns of a stretch without tracking that ends only by what moves
-LASTING = 2  # times the edges from which tracking pauses; while so many are estimated to move, a stretch does not end
+# Times the edges from which tracking pauses: while so many seem to move, a stretch does not end. Pushes pause from more
+# than half of the edges on, and never have so many.
+LASTING = 2
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class TrackedRuns(RunExtension):
     """
 
     added = (
-        RunField("untracked", "remaining turns, including this one, with full propagation and without tracking"),
+        RunField("untracked", "turns without tracking that remain, with this one; 1 also where a stretch goes on"),
         RunField("resuming", "the turn after those: everything counts as dirty and active, and is tracked again"),
         RunField("crowded", "consecutive turns in which nearly everything moved"),
         RunField("stretch", "length in turns of the last stretch without tracking"),

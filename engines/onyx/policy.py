@@ -130,12 +130,12 @@ class Policy:
     owned_floats: int = 1 << 25
     local_features: int = 4
     adaptive_edges: int = 3 << 21
-    # On large graphs of small degrees: the vertices from which supersteps that visit all edges have launches, and the
-    # features from which sums that read a value of the graph are pushed. Over the default until then, a grid of 3
-    # million vertices without a fifth of its edges and a Delaunay graph of a million points: launches, k = 1, label
-    # propagation 0.92 and 1.20, manifold ranking 0.82 and 1.16, multimodal learning 0.93 and 1.01, PageRank 0.82 and
-    # 1.21; PageRank pushed by tiles, k = 4 1.14 and 0.93, k = 16 0.72 and 0.79, k = 64 0.58 and 0.74 (H200, 28 November
-    # 2026).
+    # On graphs of small degrees: the vertices from which supersteps that visit all edges have launches, and the
+    # features from which PageRank is pushed if the graph is large. Only two graphs were measured, between which both
+    # lie. Over the default until then, on a grid of 3 million vertices without a fifth of its edges and on a Delaunay
+    # graph of a million points: launches, k = 1, label propagation 0.92 and 1.20, manifold ranking 0.82 and 1.16,
+    # multimodal learning 0.93 and 1.01, PageRank 0.82 and 1.21; PageRank pushed by tiles, k = 4 1.14 and 0.93, k = 16
+    # 0.72 and 0.79, k = 64 0.58 and 0.74 (H200, 28 November 2026).
     launched_vertices: int = 1 << 21
     pushed_features: int = 16
     # Where supersteps push or pull: the features from which sums of matrices have launches instead of one persistent
@@ -182,7 +182,7 @@ class Policy:
     # (2246), 700^2 with k = 4 14.8 (1069), with k = 16 51 (1255), R-MAT 12 0.175 (5), R-MAT 19 0.374 (7); components,
     # 700^2 14.4, R-MAT 12 0.184, R-MAT 19 0.591. Hooking: 700^2 0.36, R-MAT 10 and 12 0.05, R-MAT 14 0.085, R-MAT 15
     # 0.155, R-MAT 16 0.229, R-MAT 17 0.278, random graphs of 8,192 and 65,536 vertices 0.067 and 0.182, grid of 256^2
-    # 0.113.
+    # 0.113. The times of hooking are those of an H200 with R-MAT 16 to 20 (flood_vertex_s).
     visiting_s: tuple[float, float, float, float] = (0.12e-3, 6.6e-6, 3.7e-12, 1.4e-12)
     following_s: tuple[float, float, float, float] = (0.12e-3, 16.8e-6, 8.8e-12, 6.5e-12)
     # The time of each further feature where edges join near places: 1414^2 with k = 1, 4 and 16 37.4, 48.5 and 105 ms.

@@ -201,7 +201,8 @@ def measured_choice(
     The measurements are in :class:`engines.onyx.policy.Policy`. What was not among them is left as it is: more edges or
     features, sums of k x k matrices, and runs whose edges are not resident. So are most sums of several features that
     settle within a tolerance on large graphs of small degrees: visiting all edges took 0.6 to 2.7 times as long. Rows
-    of many features are pushed if a value of the graph moves all vertices, which a pull then all recomputes.
+    of many features are pushed if something is reduced over the graph: its value moves all vertices, and a pull then
+    recomputes them all.
     """
     given = (schedule.direction, schedule.change_driven, schedule.balance, schedule.persistent, schedule.dense_share)
     usual = schedule.feature_aware and schedule.fold and schedule.edges in (None, "resident")
@@ -217,7 +218,7 @@ def measured_choice(
     if large and not skewed and along_paths(program):
         return replace(schedule, direction="push", change_driven=True, balance="warp", persistent=True)
     if large and not skewed and features >= policy.local_features and program.control.tolerance is not None:
-        if features >= policy.pushed_features and any(isinstance(stage, GraphReduce) for stage in program.stages):
+        if features >= policy.pushed_features and sums_with_a_value_of_the_graph(program):
             return replace(schedule, direction="push", change_driven=True, balance="edge", persistent=False)
         return schedule
     short = features <= policy.short_row or floats < policy.owned_floats
@@ -227,6 +228,15 @@ def measured_choice(
     return replace(
         schedule, direction="pull", change_driven=False, balance="edge" if tiled else "warp", persistent=one_launch
     )
+
+
+def sums_with_a_value_of_the_graph(program: Program) -> bool:
+    """Return whether changes of sums can be pushed, and something is reduced over the graph, as in PageRank."""
+    forms = change_driven(program)
+    if program.names_vertices or not forms or isinstance(forms, str):
+        return False
+    reducers = {stage.reducer for stage in program.stages if isinstance(stage, EdgeReduce)}
+    return reducers == {"sum"} and any(isinstance(stage, GraphReduce) for stage in program.stages)
 
 
 def adapts(program: Program) -> bool:

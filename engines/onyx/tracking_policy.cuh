@@ -8,10 +8,11 @@ constexpr Count PUSHED_EDGE = 1 << 20;  // of cuda_tracking_policy.py
 constexpr Count FALLING = 3;  // movement falls fast if it is less than 1 / FALLING of that in the previous turn
 
 // End a turn. While nearly everything moves, recording and comparing sent values takes longer than it saves. After
-// several such turns the next ones run without tracking, with full propagation, until less seems to move or a stretch
-// of turns has passed in which not much more than that seems to move. Then one turn treats everything as dirty and
-// active, and records what it sends. A run may begin with a stretch of unlimited length, in which movement is known
-// exactly. If movement falls so fast that the run ends soon, tracking does not resume.
+// several such turns the next ones run without tracking, with full propagation: a stretch of turns. It ends at once when
+// less seems to move than makes tracking pause. When its turns have passed, it ends in the first turn in which no more
+// than a multiple of that seems to move. Then one turn treats everything as dirty and active, and records what it sends.
+// A run may begin with a stretch of unlimited length, in which movement is known exactly. If movement falls so fast that
+// the run ends soon, tracking does not resume.
 __device__ inline void end_turn(Run* run)
 {
     run->resuming = 0;

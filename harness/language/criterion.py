@@ -31,7 +31,7 @@ from typing import Final
 
 from harness.language.analysis import watched
 from harness.language.arrays import NUMPY, Array, Arrays
-from harness.language.program import Norm, Program
+from harness.language.program import Norm, Program, VertexStep
 
 TEST_EVERY: Final = 4  # a multiple of the number of sides of a bipartite graph, so that a test covers both
 PROPAGATED_SHARE: Final = 0.25
@@ -69,6 +69,16 @@ class Criterion:
             properties.append(name)
         sides = 2 if control.alternate else 1
         return cls(tuple(properties), control.tolerance, control.norm, control.relative, sides)
+
+    def countable(self, program: Program) -> bool:
+        """Return whether it is enough to count the vertices that move by more than the tolerance, if all step.
+
+        It is in the norm *max*, if no property is written by several vertex steps of ``program``, which could move it
+        to and fro in one superstep.
+        """
+        steps = [stage for stage in program.stages if isinstance(stage, VertexStep)]
+        once = all(sum(name in step.writes for step in steps) <= 1 for name in self.properties)
+        return self.norm != "sum" and once
 
     def begins(self, superstep: int) -> bool:
         """Return whether the movement is measured from the values before this superstep (counted from 0)."""

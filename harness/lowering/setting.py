@@ -82,10 +82,6 @@ class Setting:
 
     @property
     def measured(self) -> Criterion | None:
-        """The criterion whose movement kernels measure; None if movement is counted, or decides nothing.
-
-        In the norm *max*, if every vertex is recomputed in every superstep, it is enough to count the vertices that
-        moved by more than the tolerance.
-        """
+        """The criterion whose movement kernels measure; None if movement is counted, or decides nothing."""
         criterion = self.lowered.criterion
-        return criterion if criterion and (self.change_driven or criterion.norm == "sum") else None
+        return criterion if criterion and (self.change_driven or not criterion.countable(self.program)) else None

@@ -73,6 +73,11 @@ def test_a_stretch_goes_on_while_much_moves(schedule, emulated, monkeypatch):
     on_cuda.test_a_stretch_goes_on_while_much_moves(schedule, emulated, monkeypatch)
 
 
+@pytest.mark.parametrize("schedule", [*on_cuda.PULLED, "full"])
+def test_a_property_of_two_steps_is_measured_also_without_tracking(schedule, emulated, monkeypatch):
+    on_cuda.test_a_property_of_two_steps_is_measured_also_without_tracking(schedule, emulated, monkeypatch)
+
+
 @pytest.mark.parametrize("schedule", on_cuda.PAUSING)
 def test_pauses_that_nothing_suggested_at_first(schedule, emulated):
     on_cuda.test_pauses_that_nothing_suggested_at_first(schedule, emulated)

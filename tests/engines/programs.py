@@ -210,6 +210,25 @@ def aggregate_rewritten(p, self):
     p.output("x", bound=1e-4)
 
 
+def to_and_fro(p, self):
+    """Move values in one step and back in the next, until they come to rest."""
+    p.vertex("x", start=1.0)
+    p.vertex("y", start=0.0)
+
+    @p.over_vertices
+    def forth(v):
+        return {"x": 0.5 * v.x + 1.0}
+
+    p.over_edges(into="heard", reduce="sum")(lambda src: src.x)
+
+    @p.over_vertices
+    def back(v):
+        return {"x": v.x - 1.0, "y": v.heard}
+
+    p.until_settled(self.tolerance, at_most=60)
+    p.output("y", bound=1e-2)
+
+
 @example
 def two_writers(p, self):
     """Write one property in two vertex steps with an edge stage between them."""

@@ -14,12 +14,12 @@ from harness.algorithms.label_propagation import LabelPropagation
 from harness.algorithms.pagerank import PageRank
 from harness.graph import Graph, load_graph
 from harness.graph.catalogue import digits
-from harness.graph.generators import random_ratings
+from harness.graph.generators import grid, random_ratings
 from harness.language import Inputs, minimum, trace
 from harness.language.criterion import TEST_EVERY
 from harness.language.reference import ReferenceRun
 from tests.engines.problems import prepared
-from tests.engines.programs import traced
+from tests.engines.programs import to_and_fro, traced
 
 ENGINES = {
     "pull": ("onyx", {"direction": "pull"}),
@@ -176,3 +176,16 @@ def test_a_run_ends_at_the_test_after_values_move_by_less_than_the_tolerance(nam
         assert taken in (wanted, -(-wanted // TEST_EVERY) * TEST_EVERY)
         np.testing.assert_allclose(engine.values("x"), 0.9**taken, rtol=1e-5)
     engine.close()
+
+
+@pytest.mark.parametrize("name", ["pull-all", "push-all", "pull", "gunrock", "simdx"])
+def test_a_property_of_two_steps_counts_by_its_movement_in_a_superstep(name):
+    read, graph = traced(to_and_fro, "to_and_fro", tolerance_value=0.01), grid(8, 9)
+    inputs = Inputs({}, dict(read.parameters))
+    reference, engine = ReferenceRun(read, graph, 1), prepared(*ENGINES[name], read, graph, 1)
+    for one in (reference, engine):
+        one.reset(inputs)
+    wanted, found = reference.run(60), engine.run(60)
+    assert wanted.settled
+    assert found.settled
+    assert abs(len(found.supersteps) - len(wanted.supersteps)) <= TEST_EVERY

@@ -11,6 +11,7 @@ from engines.onyx.engine import OnyxEngine
 from engines.onyx.hooking import LEAST_EDGES
 from engines.onyx.order_choice import OrderChoice, chosen_order, dispersion, expected_supersteps, second_neighbours
 from engines.onyx.policy import DEFAULT
+from engines.onyx.resolve import measured_choice
 from engines.onyx.schedule import OnyxSchedule
 from harness.algorithms.bfs import BFS
 from harness.algorithms.components import Components
@@ -171,6 +172,23 @@ def of_edges_of_steps(edges_of_step):
     """Return the facts of a mesh in a plane, with so many edges in each of the 256 expected supersteps."""
     degrees = Degrees(((4, 65_536),))
     return GraphFacts(65_536, 256 * edges_of_step, 4, degrees, degrees)
+
+
+@pytest.mark.parametrize("degrees", [MESH, HUBS])
+def test_estimates_of_components_on_a_gpu(degrees):
+    graph, steps = facts(degrees), expected_supersteps(facts(degrees)).steps
+    found = dict(chosen(graph, algorithm=Components).estimates)
+    plan = measured_choice(OnyxSchedule(order="supersteps"), trace(Components()), 1, graph, DEFAULT)
+    followed = plan.change_driven is not False
+    launch, step, edge, _ = DEFAULT.following_s if followed else DEFAULT.visiting_s
+    visits = DEFAULT.flood_visits if followed else steps
+    launches, vertex, value = DEFAULT.hooking_s
+    most = min(graph.num_vertices, DEFAULT.hooking_vertices)
+    vertices = graph.num_vertices * DEFAULT.flood_vertex_s
+    assert found == pytest.approx({
+        "supersteps": launch + steps * step + visits * graph.num_edges * edge + vertices,
+        "hooking": launches + most * vertex + graph.num_vertices * value,
+    })  # fmt: skip
 
 
 # the estimates on a CPU -----------------------------------------------------------------------------------------------

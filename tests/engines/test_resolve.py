@@ -24,7 +24,7 @@ from harness.contract import Device, No, ScheduleError, options_of
 from harness.facts import Degrees
 from harness.graph import Graph
 from harness.graph.generators import grid, random_ratings, rmat
-from harness.language import Algorithm, minimum, trace
+from harness.language import Algorithm, K, minimum, trace
 from harness.lowering.accumulators import separated
 from harness.lowering.cuda.device_store import DeviceStore
 from harness.lowering.log_products import products_as_sums
@@ -32,6 +32,7 @@ from harness.options import options_in
 from tests.covering import covering
 from tests.engines.cuda_modules import DECLARED, VARIANTS, algorithms, pairs, problem, registry
 from tests.engines.problems import ALGORITHMS, new_engine, program, small
+from tests.engines.programs import traced
 
 DEVICES = {kind: DeviceFacts(kind) for kind in ("cpu", "cuda")}
 VALUES = {
@@ -373,6 +374,31 @@ def test_choices_by_measurement_on_a_gpu(algorithm, features, edges, max_in_degr
     assert (found.direction, found.change_driven, found.balance, found.persistent) == wanted
     one_given = resolve(OnyxSchedule(balance="warp"), lowered(algorithm), features, graph, DEVICES["cuda"])
     assert (one_given.direction, one_given.change_driven, one_given.persistent) == ("pull", True, False)
+
+
+def test_changes_that_cannot_be_pushed_are_pulled_where_those_of_sums_are_pushed():
+    def build(p, self):
+        p.vertex("x0", K)
+        p.vertex("x", K, start="x0")
+
+        @p.over_edges(into="best", reduce="max")
+        def greatest(src):
+            return src.x
+
+        @p.over_graph(into="total", reduce="sum")
+        def total(v):
+            return v.x
+
+        @p.over_vertices
+        def step(v, graph):
+            return {"x": 0.5 * v.best + 0.1 * graph.total}
+
+        p.until_settled(self.tolerance, at_most=50)
+        p.output("x", bound=1e-3)
+
+    read, graph = traced(build, "greatest", tolerance_value=0.01), GraphFacts(1 << 20, 1 << 22, 63)
+    found = resolve(OnyxSchedule(), read, 16, graph, DEVICES["cuda"])
+    assert (found.direction, found.change_driven, found.balance, found.persistent) == OTHERS
 
 
 def test_another_policy_chooses_otherwise():

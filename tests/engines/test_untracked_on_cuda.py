@@ -11,13 +11,14 @@ from engines.onyx import cuda_tracking_policy
 from engines.onyx.cuda_fused_next_superstep import FIRST_OF_STRETCH, fused_next_superstep
 from harness.graph.generators import grid
 from harness.language import Inputs, where
+from harness.language.criterion import TEST_EVERY
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from tests.engines.changing_edges import check_every_superstep
 from tests.engines.cuda_schedules import SCHEDULES, begins_untracked, pausing_of_plan
 from tests.engines.edge_programs import EDGE_PROGRAMS
 from tests.engines.problems import outputs_of, problem, program
-from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named, traced, two_sides
+from tests.engines.programs import PROGRAMS, graph_for, inputs_for, program_named, to_and_fro, traced, two_sides
 from tests.engines.test_changing_edges_on_cuda import ROUNDING
 from tests.engines.test_cuda import prepared
 
@@ -244,6 +245,23 @@ def test_a_stretch_goes_on_while_much_moves(schedule, device, monkeypatch):
     ended = found.index(False, 2)
     assert found[:ended] == [False] * 2 + [True] * (ended - 2)
     assert 40 <= ended <= 42
+
+
+@pytest.mark.parametrize("schedule", [*PULLED, "full"])
+def test_a_property_of_two_steps_is_measured_also_without_tracking(schedule, device, monkeypatch):
+    monkeypatch.setattr(cuda_tracking_policy, "LASTING", 2)
+    monkeypatch.setitem(SCHEDULES, "full", ("onyx", {"direction": "pull", "change_driven": False}))
+    program_, graph = traced(to_and_fro, "to_and_fro", tolerance_value=0.01), grid(8, 9)
+    run, inputs = ReferenceRun(program_, graph, 1), Inputs({}, dict(program_.parameters))
+    run.reset(inputs)
+    wanted = run.run(60)
+    engine = prepared(schedule, program_, graph, 1, device)
+    engine.reset(inputs)
+    found = engine.run(60)
+    engine.close()
+    assert wanted.settled
+    assert found.settled
+    assert abs(len(found.supersteps) - len(wanted.supersteps)) <= TEST_EVERY
 
 
 @pytest.mark.parametrize("schedule", PAUSING)

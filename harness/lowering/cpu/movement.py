@@ -74,13 +74,9 @@ class Movement:
         self.share = share
         self.criterion, self.program, self.layout, self.memory = criterion, program, layout, memory
         self.threads = threads
+        self.counted = criterion.sides == 1 and criterion.countable(program)
         self.run: Callable[..., int] = compiled(MOVEMENT)
         self.bounds = np.linspace(0, num_vertices, threads + 1).astype(np.int64)
-
-    @property
-    def counted(self) -> bool:
-        """True if a superstep that counts the vertices that move by more than the tolerance need not be measured."""
-        return self.criterion.norm == "max" and self.criterion.sides == 1
 
     def note(self, superstep: int) -> None:
         """Copy the measured properties if ``superstep`` begins a measurement."""

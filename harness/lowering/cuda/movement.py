@@ -61,11 +61,10 @@ def measuring(
     """Return the launches for a criterion.
 
     ``flipped``: the arrays with two buffers, by the name of the count of their swaps. ``counting``: supersteps in which
-    all vertices that move by more than the tolerance are counted. In the maximum norm none of them does if and only if
-    the measured movement is within it, so that these are not measured; if a measurement takes two supersteps, it may
-    begin in another one.
+    all vertices that move by more than the tolerance are counted. Launches of these do nothing if that is enough; a
+    kernel of a whole run measures in all supersteps. If sides alternate, a measurement may begin in another superstep.
     """
-    unless = OVER if criterion.norm == "sum" or criterion.sides > 1 else OVER | counting
+    unless = OVER | counting if criterion.sides == 1 and criterion.countable(program) else OVER
     ahead, behind, tests, founds = [], [], [], []
     buffers: list[CudaBuffer] = []
     norm = "Norm::SUM" if criterion.norm == "sum" else "Norm::RELATIVE" if criterion.relative else "Norm::ABSOLUTE"
