@@ -176,3 +176,13 @@ def test_links_are_deleted_and_not_followed(tmp_path):
     discard(tmp_path / "target" / "file" / "below a file")
     assert [path.name for path in Path(tmp_path).iterdir()] == ["target"]
     assert (tmp_path / "target" / "file").exists()
+
+
+def test_a_closed_folder_leaves_no_descriptor_open(tmp_path):
+    def open_below():
+        return sum(str(tmp_path) in os.path.realpath(f"/proc/self/fd/{one}") for one in os.listdir("/proc/self/fd"))
+
+    work = WorkFolder(tmp_path / "work")
+    assert open_below() == 4
+    work.close()
+    assert open_below() == 0
