@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 TRIAL = 8  # supersteps in which a pause may begin, before it is forbidden because nothing suggests one
 PUSHED_EDGE = 1 << 20  # the time of an edge that is pushed: the unit of costs on the device
 ENDLESS = 1 << 40  # turns of a stretch without tracking that ends only by what moves
-# Times the edges from which tracking pauses: while so many seem to move, a stretch does not end. Pushes pause from more
-# than half of the edges on, and never have so many.
+# Times the edges from which tracking pauses: while so many seem to move, a stretch does not end. This is for pulls:
+# pushes pause from half of all edges on, or from more.
 LASTING = 2
 
 

@@ -185,14 +185,14 @@ def by_supersteps(
 ) -> float:
     """Return the estimated seconds of a run by supersteps on a GPU."""
     plan = measured_choice(replace(schedule, order=SUPERSTEPS), program, features, graph, policy)
-    visits: float
-    of_vertices = graph.num_vertices * policy.flood_vertex_s if other_order(program) == HOOKING else 0.0
+    floods, visits = other_order(program) == HOOKING, expected.steps * graph.num_edges
+    of_vertices = graph.num_vertices * policy.flood_vertex_s if floods else 0.0
     if plan.change_driven is False:
-        (launch, step, edge, feature), visits = policy.visiting_s, expected.steps * graph.num_edges
+        launch, step, edge, feature = policy.visiting_s
     else:
         launch, step, edge, feature = policy.following_s
         feature = policy.following_near_feature_s if expected.near else feature
-        visits = graph.num_edges * (policy.flood_visits if other_order(program) == HOOKING else 1)
+        visits = graph.num_edges * (policy.flood_visits if floods else 1.0)
     return launch + expected.steps * step + visits * (edge + (features - 1) * feature) + of_vertices
 
 

@@ -65,6 +65,7 @@ class Movement:
 
     ``share``: of the program's tolerance, that the movement must be within. In the maximum norm, a movement within the
     tolerance and within ``ROUNDING`` of the entry meets any share: rounding alone moves entries by that much.
+    ``counted``: a superstep that counts the vertices that move by more than the tolerance need not be measured.
     """
 
     def __init__(
