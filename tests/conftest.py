@@ -91,6 +91,21 @@ def pytest_runtest_setup() -> None:
 
 
 @pytest.fixture
+def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let a test begin with a cache that has compiled modules and nothing else; return its folder."""
+    folder, shared = tmp_path / "cache", Path(os.environ["ONYX_HARNESS_CACHE"])
+    folder.mkdir()
+    shared.mkdir(parents=True, exist_ok=True)
+    (shared / "cpu.lock").touch()
+    for name in ("cpu", "emulated"):
+        (shared / name).mkdir(exist_ok=True)
+    for name in ("cpu", "cpu.lock", "emulated"):
+        (folder / name).symlink_to(shared / name)
+    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture
 def harness_environment() -> dict[str, str]:
     """Return an environment in which the checkout and the plugin of fakes are installed."""
     path = os.pathsep.join(filter(None, [str(ROOT), str(FAKES), os.environ.get("PYTHONPATH", "")]))

@@ -96,7 +96,9 @@ def record_of(path: Path, text: str) -> Record:
         data = json.loads(text)
         numbers = {name: _numbers(data[name]) for name in NUMBER_FIELDS if name in data}
         made = upgraded(bounded({**data, **numbers}))
-        return cast("Record", signed(validate(marked(made) if edited(data) else made)))
+        if edited(data):
+            return cast("Record", signed(validate(marked(made))))
+        return cast("Record", validate(made) if made == data else signed(validate(made)))
     except NewerRecord as error:
         raise NewerRecord(f"{path}: {error}") from error
     except (ValueError, AttributeError, TypeError, RecursionError) as error:

@@ -19,7 +19,7 @@ def strict_json(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return list(value) if _unchanged(value) else [strict_json(item) for item in value]
     if isinstance(value, Mapping):
-        return {str(key): strict_json(item) for key, item in value.items()}
+        return {str(key): item if type(item) in UNCHANGED else strict_json(item) for key, item in value.items()}
     return value
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from harness.plain_text import printable
 
 REASON_LIMIT = 2_000  # characters of a record's reason
 TEXT_LIMIT = 20_000  # characters of any other text of a record
-NUMBERS = frozenset((int, float, bool))
+UNCHANGED = frozenset((int, float, bool, type(None)))
 
 
 def shortened(text: str, limit: int) -> str:
@@ -27,15 +28,23 @@ def bounded(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bounded(value: Any, limit: int = TEXT_LIMIT) -> Any:
+    if type(value) in UNCHANGED:
+        return value
     if isinstance(value, str):
         return printable(shortened(value, limit))
-    if type(value) in NUMBERS:
-        return value
     if isinstance(value, (list, tuple)):
-        return list(value) if NUMBERS.issuperset(map(type, value)) else [_bounded(item) for item in value]
+        return [item if type(item) in UNCHANGED else _bounded(item) for item in value]
     if isinstance(value, Mapping):
-        return {_bounded(key): _bounded(item) for key, item in value.items()}
+        return {
+            _name(key) if type(key) is str else _bounded(key): item if type(item) in UNCHANGED else _bounded(item)
+            for key, item in value.items()
+        }
     return value
+
+
+@lru_cache(maxsize=4096)  # records have the same names again and again
+def _name(name: str) -> str:
+    return printable(shortened(name, TEXT_LIMIT))
 
 
 def _note(left_out: int) -> str:

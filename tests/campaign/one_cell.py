@@ -68,13 +68,12 @@ def record_of(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def report_of(monkeypatch, tmp_path):
+def report_of(monkeypatch, tmp_path, fresh_cache):
     """Return the report of a cell's process, run in this process: ``report_of(Engine, name, config, key=value)``.
 
     The class takes the place of the installed engine ``name``. ``config`` is added to that of the tests of cells, and
     the fields ``key=value`` to the cell.
     """
-    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("harness.campaign.device_use.device_lock", lambda *_, **__: nullcontext())
     registry = load_plugins()
     monkeypatch.setattr(child, "load_plugins", lambda *_, **__: registry)

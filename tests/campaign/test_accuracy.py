@@ -78,9 +78,7 @@ def test_it_takes_few_probes_where_the_error_falls_by_a_constant_factor():
 
 # on an engine --------------------------------------------------------------------------------------------------------
 @pytest.fixture
-def problem_of(monkeypatch, tmp_path):
-    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
-
+def problem_of(fresh_cache):
     def make(name, **changes):
         algorithm, graph_of, features = PROBLEMS[name]
         graph = algorithm.prepare_graph(graph_of())

@@ -28,11 +28,10 @@ FAST = {**SLOW, "levels": [(0, 1e9), (0, 1e9)]}
 
 
 @pytest.fixture(autouse=True)
-def cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path / "cache"))
+def cache(monkeypatch, fresh_cache):
     monkeypatch.setattr(floors, "_checked", set())
     monkeypatch.setattr(device_rates, "_failed", set())
-    return tmp_path / "cache" / "rates"
+    return fresh_cache / "rates"
 
 
 @pytest.fixture

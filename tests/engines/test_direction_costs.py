@@ -122,9 +122,8 @@ def test_share_by_without_a_meaning_is_refused_by_name(engine, kind, options, re
 
 # the CPU --------------------------------------------------------------------------------------------------------------
 @pytest.fixture
-def measured(monkeypatch, tmp_path):
+def measured(monkeypatch, fresh_cache):
     """Make the probe of a CPU return figures; return how often it was called."""
-    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
     calls = []
     monkeypatch.setattr(cpu_probe, "cpu_figures", lambda cache: calls.append(cache) or made(4.0))
     return calls

@@ -282,8 +282,8 @@ def test_options_that_have_no_meaning_are_refused(options, text):
 @pytest.mark.parametrize(
     "kind", [pytest.param("cpu", marks=pytest.mark.full), pytest.param("cuda", marks=pytest.mark.gpu)]
 )
-def test_a_trial_on_the_device_gives_a_serial_result(kind, monkeypatch, tmp_path):
-    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
+@pytest.mark.usefixtures("fresh_cache")
+def test_a_trial_on_the_device_gives_a_serial_result(kind, monkeypatch):
     if kind == "cpu":
         monkeypatch.setattr(cpu_engine, "cpu_figures", lambda _: {**FIGURES_MADE, "sort": 0.0})
     program, graph = trace(ALGORITHM), rated()

@@ -77,9 +77,8 @@ class Timed:
 
 
 @pytest.fixture
-def tuned(monkeypatch, tmp_path):
+def tuned(monkeypatch, fresh_cache):
     """Return a function that makes a prepared tuned engine of timed plans."""
-    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
     monkeypatch.setattr(Clock, "now", 0.0)
     monkeypatch.setattr(tuning.time, "perf_counter", lambda: Clock.now)
     monkeypatch.setattr(tuning, "OnyxEngine", Timed)
@@ -250,9 +249,8 @@ def test_an_order_without_supersteps_is_a_plan_unless_an_order_or_another_option
 
 
 @pytest.fixture
-def whole(monkeypatch, tmp_path):
+def whole(fresh_cache):
     """Return a function that tunes a search on a path, which near-far ends at once, and the engine."""
-    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
     ends = np.arange(5999)
     path = Graph.from_edges(ends, ends + 1, num_vertices=6000, name="path")
     algorithm = ALGORITHMS["sssp"]
@@ -329,8 +327,8 @@ def test_supersteps_are_counted_if_they_are_the_given_order(whole):
 
 
 @pytest.mark.parametrize("algorithm", ["bfs", "label_propagation"])
-def test_answers_are_those_of_the_untuned_engine(algorithm, monkeypatch, tmp_path):
-    monkeypatch.setenv("ONYX_HARNESS_CACHE", str(tmp_path))
+@pytest.mark.usefixtures("fresh_cache")
+def test_answers_are_those_of_the_untuned_engine(algorithm):
     graph, inputs = problem(algorithm, "grid", 3)
     answers = []
     for options in ({}, {"tune": True, "tune_s": 0.5}):
