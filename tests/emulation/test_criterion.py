@@ -36,7 +36,7 @@ def taken(run, inputs, most, *, at_a_time=None):
     raise AssertionError(f"not settled after {most} supersteps")
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("schedule", MEASURED)
 def test_ranks_settle_at_the_same_superstep(schedule, emulated):
     algorithm, features = PageRank(tolerance=1e-3), MEASURED[schedule]

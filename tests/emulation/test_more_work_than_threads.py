@@ -28,7 +28,7 @@ def scattered(vertices):
     )
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize(("schedule", "name", "features"), ROWS)
 def test_all_work_is_done(schedule, name, features, emulated):
     """Values of vertices, sums over the graph of chosen vertices, and the measure of movement."""

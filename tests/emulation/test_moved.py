@@ -33,7 +33,7 @@ def test_a_vertex_that_moves_is_counted_once(emulated):
     assert active[1:] == moved[: len(active) - 1]
 
 
-@pytest.mark.short_run(rows=5)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize(("fusion", "filter_"), FUSED)
 @pytest.mark.parametrize("name", ["sssp", "kcore"])
 def test_counts_are_those_of_the_vertices_that_moved_whatever_is_fused(name, fusion, filter_, emulated, monkeypatch):
@@ -100,7 +100,7 @@ PUSHED = ("tigr", "tigr-short", "gunrock", "emogi", "simdx-lists", "changes-push
 TOGETHER = (*PUSHED, "changes-pull")
 
 
-@pytest.mark.short_run(rows=5, always="two_searches-tigr-")
+@pytest.mark.short_run(rows=3, always="two_searches-tigr-")
 @pytest.mark.parametrize("features", [1, 3])
 @pytest.mark.parametrize("schedule", TOGETHER)
 @pytest.mark.parametrize("build", [two_searches, in_the_other_order])

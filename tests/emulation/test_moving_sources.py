@@ -8,7 +8,7 @@ from tests.engines.moving_sources import STEPS, check_twice, moving, pair
 from tests.engines.test_cuda import prepared
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("schedule", ["changes-pull", "changes-push-edges", "gunrock"])
 def test_moving_sources_keep_a_run_going(schedule, name, emulated):

@@ -70,7 +70,7 @@ def test_schedules(schedule, name, features, emulated):
         check(schedule, name, features, graph_name, emulated)
 
 
-@pytest.mark.short_run(rows=7)
+@pytest.mark.short_run(rows=5)
 @pytest.mark.parametrize("row", covering(EVERY, lambda row: set(itertools.combinations(enumerate(row), 2))), ids=str)
 def test_every_schedule(row, emulated):
     schedule, (name, features), graph_name = row
@@ -85,7 +85,7 @@ def test_no_kernel_races(schedule, name, monkeypatch):
     check(schedule, name, 3, "rmat", emulate(monkeypatch, racing=True))
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize("seed", range(3 * len(DRAWN)))
 def test_random_programs(seed, emulated):
     assert check_drawn(seed, lambda: engine_of(DRAWN[seed % len(DRAWN)]), emulated)

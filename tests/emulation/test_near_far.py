@@ -73,7 +73,7 @@ def test_launches_of_single_steps_give_the_same(name, program, features, emulate
     check(GunrockEngine(GunrockSchedule(order="near_far")), program, GRAPHS[name](), features, emulated_near_far)
 
 
-@pytest.mark.short_run(rows=6)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize(
     "sizes", [{}, {"SHORT": 200, "MOST_EDGES": 30}, {"SHORT": 200, "MOST_EDGES": 30, "MOST_SHORT": 1}], ids=str
 )
@@ -152,7 +152,7 @@ def with_sizes(monkeypatch, **sizes):
     monkeypatch.setattr(near_far.NearFarCudaEngine, "source", source)
 
 
-@pytest.mark.short_run(rows=5)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize("delta", [3.0, 1e30])
 @pytest.mark.parametrize("name", ["hub", "skewed", "roads", "scattered"])
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_short_lists_need_no_global_barrier_until_other_blocks_have_waited_long_
     assert left == (begun + 6 + 6 + 1, 13 + 6), "each hub is left for the next superstep, of all blocks"
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize("program", ["hops", "copies"])
 def test_short_lists_do_the_work_of_others(name, program, emulated_near_far, monkeypatch):

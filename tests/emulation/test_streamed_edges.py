@@ -60,7 +60,7 @@ def answers(engine, traced, graph, device, inputs=None):
     return {name: engine.values(name) for name in traced.outputs}, statistics
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(("schedule", "name"), CASES)
 def test_streamed_edges_give_the_answers_of_resident_ones(schedule, name, emulated, streamed, monkeypatch):
     required = []

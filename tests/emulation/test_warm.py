@@ -19,7 +19,7 @@ TODAY = {
 }  # fmt: skip
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(
     ("name", "schedule", "kind"),
     [

@@ -122,7 +122,7 @@ def of_strategies():
             yield pushes[number % len(pushes)], algorithm
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(("strategy", "algorithm"), list(of_strategies()))
 def test_equals_full_after_every_superstep(strategy, algorithm):
     check_every_superstep(strategy, algorithm, one_number(CHANGE_DRIVEN[strategy][0], algorithm))

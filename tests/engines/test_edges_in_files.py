@@ -69,6 +69,7 @@ def test_edge_values_are_read_from_files(strategy, place):
     assert all(np.array_equal(given[name], 2 * values) for name, values in wanted.items())
 
 
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("algorithm", ["pagerank", "sssp"])
 @pytest.mark.parametrize("strategy", ["pull-all", "pull"])
 def test_counts_are_those_of_edges_in_memory_if_windows_have_fewer_parts_than_others(strategy, algorithm, monkeypatch):

@@ -48,7 +48,7 @@ from tests.engines.near_far import (
 NEAR_FAR = OnyxSchedule(order="near_far")
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize(("features", "threads"), [(1, 1), (3, 2)])

@@ -55,6 +55,7 @@ def test_runs_continue_bit_for_bit(case):
     assert whole.supersteps[0].active == graph.num_vertices
 
 
+@pytest.mark.short_run(rows=5)
 def test_reset_repeats_bit_for_bit(case):
     engine, inputs, _ = case
     answers, statistics = [], []

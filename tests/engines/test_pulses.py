@@ -34,7 +34,7 @@ GRAPHS = {"ring": pulses.ring, "two sides": pulses.two_sides}
 AT_LENGTH = ("loops of few", "unfolded", "all pushed", "tigr")
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize(
     ("name", "graph"),
     [

@@ -53,7 +53,7 @@ def features_of(engine, algorithm):
     return 1 if (engine, algorithm) == ("networkit", "pagerank") else FEATURES
 
 
-@pytest.mark.short_run(rows=60)
+@pytest.mark.short_run(rows=28)
 @pytest.mark.parametrize(("engine", "algorithm", "way"), list(ways()))
 def test_every_way_gives_the_right_answer(engine, algorithm, way):
     features, answered = features_of(engine, algorithm), 0

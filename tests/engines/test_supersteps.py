@@ -14,6 +14,7 @@ RENEW = "if that is intended: python -m tests.engines.superstep_tables"
 PUSHES = [run for run, (name, options, *_) in RUNS.items() if name in ("gunrock", "emogi") or "pushes what" in run]
 
 
+@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize("run", RUNS)
 def test_supersteps_are_those_of_the_table(run):
     assert list(lines(run)) == written()[run], RENEW
@@ -23,7 +24,7 @@ def test_the_table_has_every_run():
     assert list(written()) == list(RUNS), RENEW
 
 
-@pytest.mark.short_run(rows=6)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize("graph_name", GRAPHS)
 @pytest.mark.parametrize("run", PUSHES)
 def test_a_push_visits_the_edges_of_the_vertices_that_moved_before(run, graph_name):
@@ -55,7 +56,7 @@ def test_a_push_visits_the_edges_of_the_vertices_that_moved_before(run, graph_na
 PARTS = [run for run, (_, options, *_) in RUNS.items() if "rounds" not in options and "counters" not in options]
 
 
-@pytest.mark.short_run(rows=19)
+@pytest.mark.short_run(rows=12)
 @pytest.mark.parametrize("first", [1, 2, 3])
 @pytest.mark.parametrize("run", PARTS)
 def test_a_run_in_two_parts_has_the_statistics_of_one(run, first):

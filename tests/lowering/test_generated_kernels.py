@@ -45,7 +45,7 @@ def short_runs(monkeypatch):
         monkeypatch.setattr(importlib.import_module(f"harness.lowering.cpu.{module}"), constant, size)
 
 
-@pytest.mark.short_run(rows=80)
+@pytest.mark.short_run(rows=48)
 @pytest.mark.parametrize("runs", ["short", "usual"])
 @pytest.mark.parametrize(("schedule", "name", "features"), GENERATED)
 def test_operations(schedule, name, features, runs, monkeypatch):
@@ -54,7 +54,7 @@ def test_operations(schedule, name, features, runs, monkeypatch):
     operations.check(schedule, name, features)
 
 
-@pytest.mark.short_run(rows=18, always="mapped-both ends")
+@pytest.mark.short_run(rows=11, always="mapped-both ends")
 @pytest.mark.parametrize("case", EDGE_PROGRAMS)
 @pytest.mark.parametrize("strategy", CHANGING)
 def test_programs_that_update_edges(strategy, case):

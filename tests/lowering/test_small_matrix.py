@@ -56,7 +56,7 @@ def relative_error(values, exact):
     return np.abs(values - exact).max() / np.abs(exact).max()
 
 
-@pytest.mark.short_run(rows=4, always="-8")  # other tests compile these functions
+@pytest.mark.short_run(rows=3, always="-8")  # other tests compile these functions
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("padding", [0, 5])
 def test_solve_spd(n, padding):
@@ -81,7 +81,7 @@ def test_cholesky_reads_the_upper_triangle(n):
     assert relative_error(factor.T.astype(np.float64) @ factor, a) < 1e-6
 
 
-@pytest.mark.short_run(rows=4, always="-8")
+@pytest.mark.short_run(rows=3, always="-8")
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("padding", [0, 3])
 def test_inverse_of_a_matrix_that_needs_exchanges(n, padding):
