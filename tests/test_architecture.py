@@ -10,7 +10,6 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import networkx as nx
-import pytest
 
 from harness.plugins import load_plugins
 
