@@ -66,6 +66,7 @@ def test_plans_are_timed_and_refusals_named(capsys, monkeypatch):
     assert late[1:] == ["onyx: no time left"]
 
 
+@pytest.mark.full
 def test_orders_are_timed_side_by_side_and_their_answers_compared(capsys, monkeypatch):
     small = ["--device", "cpu", "--graphs", "roads:12", "--algorithms", "bfs", "components", "--plans", "supersteps"]
     lines = printed(orders_on_gpu, [*small, "near_far", "hooking", "tigr"], capsys, monkeypatch)

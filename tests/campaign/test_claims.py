@@ -86,7 +86,7 @@ def judged(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("validate", [True, "sampled"])
 @pytest.mark.parametrize("name", PROBLEMS)
-@pytest.mark.short_run(rows=12)  # a row takes milliseconds
+@pytest.mark.short_run(rows=8)
 def test_a_right_run_is_ok(judged, name, validate):
     outcome, reason, fields = judged(name, validate)
     assert (outcome, reason) == (Outcome.OK, "")

@@ -242,6 +242,7 @@ class Refusing(suspects.Right):
         return No("nothing at all")
 
 
+@pytest.mark.short_run(rows=5)
 @pytest.mark.parametrize("trims", [True, False])
 @pytest.mark.parametrize(
     ("engine", "found"),

@@ -99,8 +99,7 @@ def test_a_compiled_engine_passes(engine, conforms):
     assert OUT_OF_MEMORY in output
 
 
-@pytest.mark.short_run(rows=1)
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_third_party_example_passes(tmp_path):
     site = tmp_path / "site"
     subprocess.run(

@@ -77,7 +77,7 @@ def test_every_fake_runs_the_suite():
     assert set(CAUGHT) == {name_of(name) for name in BROKEN} | set(SCHEDULES)
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("name", CAUGHT)
 def test_a_broken_engine_is_caught(installed, capsys, name):
     check, words = CAUGHT[name]

@@ -55,7 +55,7 @@ AT_LENGTH = [
 ]
 
 
-@pytest.mark.short_run(rows=6)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize(
     ("name", "schedule", "features"),
     [pytest.param(*row, marks=() if row in TODAY else (pytest.mark.full,)) for row in [*TODAY, *AT_LENGTH]],

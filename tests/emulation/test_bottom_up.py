@@ -53,7 +53,7 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.short_run(rows=2)
+@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize(("name", "features", "options"), ROWS)
 def test_answers_are_those_of_whole_rows_and_of_the_reference(name, features, options, engine_of):
     edges = {True: 0, False: 0}

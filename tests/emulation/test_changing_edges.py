@@ -18,7 +18,7 @@ EVERY = 13  # of the cases, one is not marked as full
 TWO_LANES = 5  # features: lane groups of two lanes, the second of which is partly idle
 
 
-@pytest.mark.short_run(rows=5)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize(
     ("schedule", "case", "features"),
     [pytest.param(*row, marks=() if i % EVERY == 0 else (pytest.mark.full,)) for i, row in enumerate(on_cuda.CASES)],
@@ -76,7 +76,7 @@ def test_readers_of_a_reverse_edge_follow_it_where_its_source_stays(schedule, em
     check_readers_of_reverse_edges(engine, program, graph, inputs, 3)
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("case", ["both ends", "reads back", "overwritten", "products"])
 @pytest.mark.parametrize("schedule", on_cuda.TRACKED)
 def test_hubs_loops_and_parallel_edges(schedule, case, emulated):

@@ -149,7 +149,7 @@ def test_a_launch_that_does_not_wait_for_writes_of_the_host_is_found(emulated, m
     assert engine.run(1).supersteps
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize("algorithm", ["pagerank", "kcore", "als"])
 @pytest.mark.parametrize(
     "schedule", ["pull", "changes-pull", "changes-push", "gunrock", "tigr", "simdx", "simdx-lists", "emogi-list"]

@@ -44,7 +44,7 @@ def given():
     return random_ratings(users=60, items=40, num_ratings=500, seed=4)
 
 
-@pytest.mark.short_run(rows=99)
+@pytest.mark.short_run(rows=10)
 @pytest.mark.parametrize(
     ("order", "features", "options", "parameters"),
     [*SHORT, *(pytest.param(*one, marks=pytest.mark.full) for one in LONG if one not in SHORT)],

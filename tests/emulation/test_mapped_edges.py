@@ -61,7 +61,7 @@ def answers(engine, program, graph, device):
     return {name: engine.values(name) for name in program.outputs}
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize(("schedule", "name"), CASES)
 def test_mapped_edges_give_the_answers_of_resident_ones(schedule, name, emulated, registered, mapped, monkeypatch):
     required = []

@@ -11,7 +11,7 @@ EMULATED = [row for row in ROWS if row.engine not in LIBRARIES]
 TODAY = [row for row in EMULATED if row.features <= 8 and "hub" not in row.graphs][::13]
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize(
     "row", [pytest.param(row, marks=() if row in TODAY else (pytest.mark.full,), id=label(row)) for row in EMULATED]
 )

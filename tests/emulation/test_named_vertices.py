@@ -70,7 +70,7 @@ def test_schedules(schedule, name, features, emulated):
         check(schedule, name, features, graph_name, emulated)
 
 
-@pytest.mark.short_run(rows=5)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize("row", covering(EVERY, lambda row: set(itertools.combinations(enumerate(row), 2))), ids=str)
 def test_every_schedule(row, emulated):
     schedule, (name, features), graph_name = row

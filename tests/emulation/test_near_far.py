@@ -73,7 +73,7 @@ def test_launches_of_single_steps_give_the_same(name, program, features, emulate
     check(GunrockEngine(GunrockSchedule(order="near_far")), program, GRAPHS[name](), features, emulated_near_far)
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize(
     "sizes", [{}, {"SHORT": 200, "MOST_EDGES": 30}, {"SHORT": 200, "MOST_EDGES": 30, "MOST_SHORT": 1}], ids=str
 )

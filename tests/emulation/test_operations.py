@@ -28,7 +28,7 @@ from tests.engines.test_cuda import (
 EVERY = 23  # of the pairs of a schedule and a program, one is not marked as full
 
 
-@pytest.mark.short_run(rows=8)
+@pytest.mark.short_run(rows=6)
 @pytest.mark.parametrize(
     ("schedule", "name", "features"),
     [pytest.param(*row, marks=() if i % EVERY == 0 else (pytest.mark.full,)) for i, row in enumerate(PAIRED)],
@@ -40,7 +40,7 @@ def test_operations(schedule, name, features, emulated):
     check_every_superstep(schedule, program, graph, inputs, features, emulated, SUPERSTEPS, repeatable=True)
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("listed", ["hubs", "middle"])
 @pytest.mark.parametrize(
     ("schedule", "name", "features"),
@@ -50,7 +50,7 @@ def test_vertices_of_many_edges(schedule, name, features, listed, emulated, monk
     check_lists(listed, schedule, name, features, emulated, monkeypatch)
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("listed", ["hubs", "middle"])
 @pytest.mark.parametrize(("schedule", "features"), LEFT_OVER)
 def test_many_edges_and_left_over_lanes(schedule, features, listed, emulated, monkeypatch):

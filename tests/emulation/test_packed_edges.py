@@ -67,7 +67,7 @@ def check(way, traced, graph, inputs, features, device, steps=5):
     engine.close()
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize(("name", "way", "features", "size"), CASES)
 def test_every_superstep_is_right(name, way, features, size, emulated, monkeypatch):
     algorithm = algorithms()[name]

@@ -10,7 +10,7 @@ from tests.engines import test_persistent_on_cuda as on_cuda
 TODAY = [*on_cuda.CASES[:2], *on_cuda.CASES[2::9]]
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(
     ("name", "way", "features"),
     [pytest.param(*case, marks=() if case in TODAY else (pytest.mark.full,)) for case in on_cuda.CASES],

@@ -54,7 +54,7 @@ TODAY = {(name, (i + i // 2) % 3, i % 2) for i, name in enumerate(ROWS)} | {
 }  # fmt: skip
 
 
-@pytest.mark.short_run(rows=5)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize(
     ("name", "features", "graph"),
     [

@@ -171,7 +171,7 @@ TODAY = [
 LATER = [pair for pair in zip(SCHEDULES, itertools.cycle(algorithms()), strict=False) if pair not in TODAY]
 
 
-@pytest.mark.short_run(rows=4, always="pull-edges-label")
+@pytest.mark.short_run(rows=3, always="pull-edges-label")
 @pytest.mark.parametrize(
     ("schedule", "name"), [*TODAY, *(pytest.param(*pair, marks=pytest.mark.full) for pair in LATER)]
 )

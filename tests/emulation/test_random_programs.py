@@ -13,7 +13,7 @@ FEATURES = (1, 3, 4, 8, 17, 33)
 SEEDS = range(200, 208)
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(
     ("schedule", "seed"),
     [

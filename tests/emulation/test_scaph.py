@@ -52,7 +52,7 @@ def check(options, traced, graph, inputs, features, device, monkeypatch):
     check_every_superstep("scaph", traced, graph, inputs, features, device, 5)
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(("name", "options", "features", "size"), CASES)
 def test_every_superstep_is_right(name, options, features, size, emulated, monkeypatch):
     algorithm = algorithms()[name]

@@ -18,7 +18,7 @@ from tests.engines.test_scaph_order import PARTS, check_useful_bytes_in_parts, e
 MEANS = [{"values": "high", "slots": 2}, {"alpha": 0.3}, {"low": "stream"}, {"low": "zero_copy", "slots": 3}]
 
 
-@pytest.mark.short_run(rows=6)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize("name", ["sssp", "pagerank", "hits"])
 @pytest.mark.parametrize("order", ["value", "zigzag"])
 @pytest.mark.parametrize("options", MEANS, ids=str)

@@ -22,7 +22,7 @@ QUEUED = [
 ]  # fmt: skip
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(("name", "features"), [("bfs", 1), ("sssp", 3), ("components", 1)])
 @pytest.mark.parametrize("graph_name", ["rmat", "grid", "chain", "scattered", "no edges"])
 @pytest.mark.parametrize("options", QUEUED, ids=str)

@@ -96,7 +96,7 @@ def test_values_equal_to_those_before_a_pause_have_moved(schedule, build, emulat
     on_cuda.test_values_equal_to_those_before_a_pause_have_moved(schedule, build, emulated)
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("build", [on_cuda.awake_twice, on_cuda.awake_twice_on_sides])
 @pytest.mark.parametrize("schedule", on_cuda.PAUSING)
 def test_values_that_moved_in_a_pause_have_been_sent_without_a_tolerance(schedule, build, emulated):

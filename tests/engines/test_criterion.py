@@ -178,6 +178,7 @@ def test_a_run_ends_at_the_test_after_values_move_by_less_than_the_tolerance(nam
     engine.close()
 
 
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize("name", ["pull-all", "push-all", "pull", "gunrock", "simdx"])
 def test_a_property_of_two_steps_counts_by_its_movement_in_a_superstep(name):
     read, graph = traced(to_and_fro, "to_and_fro", tolerance_value=0.01), grid(8, 9)

@@ -55,7 +55,7 @@ def test_a_product_subtracts_the_superstep_and_sums_weighted_products(operations
     assert np.array_equal(sums, [(weight[:rows] * left * out).sum(0), (out * out).sum(0)])
 
 
-@pytest.mark.short_run(rows=2)
+@pytest.mark.short_run(rows=1)
 def test_a_residual_is_shortened_and_is_the_next_start(operations):
     width = operations[0]
     residual, image = drawn(width, 2)
@@ -66,6 +66,7 @@ def test_a_residual_is_shortened_and_is_the_next_start(operations):
     assert np.array_equal(same, image)
 
 
+@pytest.mark.short_run(rows=2)
 def test_a_solution_advances_along_the_direction_and_the_former_residual(operations):
     width = operations[0]
     solution, direction, residual, image, left, weight = drawn(width, 6)

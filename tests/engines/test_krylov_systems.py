@@ -56,7 +56,7 @@ def run(shape, features, solver, source, at_most=ITERATES):
     return engine
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize("solver", ["cg", "bicgstab"])
 @pytest.mark.parametrize(("shape", "features"), [((), 3), ((K,), 1), ((K,), 3)])
 def test_the_state_is_the_solution_of_the_system(shape, features, solver):

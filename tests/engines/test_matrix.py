@@ -314,7 +314,7 @@ CHOSEN = INTERPRETED + listed("matrix", EVERY, label)
 MORE = [row for row in covering(EVERY, shown_at_length, cost) if row not in CHOSEN]
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize("case", CHOSEN, ids=label)
 def test_answers(case):
     check_case(case)

@@ -55,7 +55,7 @@ def test_runs_continue_bit_for_bit(case):
     assert whole.supersteps[0].active == graph.num_vertices
 
 
-@pytest.mark.short_run(rows=5)
+@pytest.mark.short_run(rows=4)
 def test_reset_repeats_bit_for_bit(case):
     engine, inputs, _ = case
     answers, statistics = [], []
@@ -71,6 +71,7 @@ def test_reset_repeats_bit_for_bit(case):
     assert np.array_equal(engine.values("rank"), answers[0])
 
 
+@pytest.mark.short_run(rows=5)
 def test_a_warm_start_resumes_where_the_run_stopped(case):
     engine, inputs, _graph = case
     engine.reset(inputs)

@@ -34,7 +34,7 @@ GRAPHS = {"ring": pulses.ring, "two sides": pulses.two_sides}
 AT_LENGTH = ("loops of few", "unfolded", "all pushed", "tigr")
 
 
-@pytest.mark.short_run(rows=3)
+@pytest.mark.short_run(rows=2)
 @pytest.mark.parametrize(
     ("name", "graph"),
     [
@@ -53,7 +53,7 @@ def test_every_superstep_has_the_values_and_counts_of_numpy(name, graph, monkeyp
     pulses.check(found, chosen, features, way, share, pauses=pauses)
 
 
-@pytest.mark.short_run(rows=2)
+@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize(
     "name",
     ["gathers of few", "loops of few", *(pytest.param(name, marks=pytest.mark.full) for name in ("unfolded", "push"))],

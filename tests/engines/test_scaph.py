@@ -41,7 +41,7 @@ def compared(engine, name, graph, inputs, features, supersteps):
     return found, expected, taken
 
 
-@pytest.mark.short_run(rows=16)
+@pytest.mark.short_run(rows=8)
 @pytest.mark.parametrize(("name", "features"), [("bfs", 1), ("sssp", 3), ("pagerank", 3), ("kcore", 1)])
 @pytest.mark.parametrize("options", SYNCHRONOUS, ids=str)
 def test_synchronous_supersteps_are_right(options, name, features):

@@ -158,7 +158,7 @@ def test_runs_contain_exactly_the_active_rows_and_small_gaps(rows, data, gap):
     assert longest <= gap
 
 
-@pytest.mark.short_run(rows=6)
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 @pytest.mark.parametrize(("width", "kind"), [(1, np.uint32), (3, np.uint32), (5, np.uint8)])
 def test_packed_rows_are_slices(width, kind, threads, monkeypatch):

@@ -24,7 +24,7 @@ def test_the_table_has_every_run():
     assert list(written()) == list(RUNS), RENEW
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize("graph_name", GRAPHS)
 @pytest.mark.parametrize("run", PUSHES)
 def test_a_push_visits_the_edges_of_the_vertices_that_moved_before(run, graph_name):
@@ -56,7 +56,7 @@ def test_a_push_visits_the_edges_of_the_vertices_that_moved_before(run, graph_na
 PARTS = [run for run, (_, options, *_) in RUNS.items() if "rounds" not in options and "counters" not in options]
 
 
-@pytest.mark.short_run(rows=12)
+@pytest.mark.short_run(rows=8)
 @pytest.mark.parametrize("first", [1, 2, 3])
 @pytest.mark.parametrize("run", PARTS)
 def test_a_run_in_two_parts_has_the_statistics_of_one(run, first):

@@ -184,7 +184,7 @@ def test_other_devices_are_refused(strategy):
 
 @pytest.mark.parametrize("strategy", ALL)
 @pytest.mark.parametrize("build", [settles_on_the_graph, long_rows])
-@pytest.mark.short_run(rows=50)  # a row takes milliseconds
+@pytest.mark.short_run(rows=10)
 def test_a_yes_is_kept(strategy, build):
     """Every accepted program runs, and does not settle too early."""
     program_, graph = traced(build, build.__name__), edges_and_loops()

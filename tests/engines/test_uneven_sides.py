@@ -18,7 +18,7 @@ ENGINES = {
 WHOLE = ("pull-all", "push-all", "tigr", "simdx", "scipy", "torch")  # visit all edges to a side
 
 
-@pytest.mark.short_run(rows=2)
+@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_superstep_visits_the_edges_to_its_own_side(name):
     """All vertices move in every superstep, so that changes are those of all edges to a side, too."""

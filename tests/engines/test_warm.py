@@ -130,7 +130,7 @@ def test_the_answer_is_that_of_a_cold_run(schedule, name, kind):
     runs(schedule, name, kind)
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=3)
 @pytest.mark.parametrize("schedule", ["push", "gunrock", "tigr"])
 @pytest.mark.parametrize("name", ["sssp", "components"])
 def test_a_cold_run_after_a_warm_one_begins_anew(schedule, name):

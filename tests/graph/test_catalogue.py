@@ -69,6 +69,7 @@ def test_a_graph_opens_and_comes_from_the_cache_again(name, monkeypatch):
     assert open_graph(SPECS[name].factory).content_hash == first.content_hash
 
 
+@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize("name", ["rmat_rows", "urand_rows"])
 def test_graphs_made_by_rows_are_not_cached(name):
     before = sorted(cache_folder().rglob("*"))

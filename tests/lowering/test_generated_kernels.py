@@ -54,7 +54,7 @@ def test_operations(schedule, name, features, runs, monkeypatch):
     operations.check(schedule, name, features)
 
 
-@pytest.mark.short_run(rows=11, always="mapped-both ends")
+@pytest.mark.short_run(rows=8, always="mapped-both ends")
 @pytest.mark.parametrize("case", EDGE_PROGRAMS)
 @pytest.mark.parametrize("strategy", CHANGING)
 def test_programs_that_update_edges(strategy, case):

@@ -151,6 +151,7 @@ def test_a_damaged_compiled_module_is_replaced(folder, monkeypatch):
     assert path.stat().st_size > 20
 
 
+@pytest.mark.full
 def test_machine_code_without_a_digest_gets_one(folder):
     assert run_process() == (0, 1)
     (path,) = (folder / "__pycache__").glob("*.digest")
