@@ -8,7 +8,7 @@ import pytest
 from harness.language import K, solve_spd, total
 from harness.lowering.cuda.conditions import CHANGING, NEVER, OVER, REBUILDING, Condition, dense, sparse, when
 from harness.lowering.cuda.last_use import overwritable
-from harness.lowering.cuda.layout import DeviceLayout, LaneGroupShape, device_stride, has_matrices, longest_row
+from harness.lowering.cuda.layout import DeviceLayout, LaneGroupShape, device_stride, longest_row, rows_held
 from harness.lowering.cuda.parameters import KINDS, RESTRICTED, Parameter, joined
 from harness.lowering.cuda.templates import blocks_of, filled
 from tests.language.programs import program_of
@@ -68,12 +68,21 @@ def stepped(shape, step):
 def test_the_longest_row_and_matrices_decide_about_the_lanes():
     rows = stepped((), lambda v, graph: {"x": total(v.seed)})
     assert longest_row(rows, DeviceLayout(9)) == 9
-    assert not has_matrices(rows)
+    assert rows_held(rows, DeviceLayout(9)) == 0
     assert LaneGroupShape.for_program(rows, 9, True) == LaneGroupShape(3, 4)
     assert LaneGroupShape.for_program(rows, 9, True, width=2) == LaneGroupShape(5, 2)
     matrices = stepped((K, K), lambda v, graph: {"x": v.x * 2.0})
-    assert has_matrices(matrices)
+    assert rows_held(matrices, DeviceLayout(9)) == 9
     assert LaneGroupShape.for_program(matrices, 9, True) == LaneGroupShape(9, 1)
+    assert LaneGroupShape.for_program(matrices, 9, True, width=2) == LaneGroupShape(5, 2)
+    views = stepped((3, K), lambda v, graph: {"x": v.x * 2.0})
+    assert rows_held(views, DeviceLayout(9)) == 3
+    assert LaneGroupShape.for_program(views, 9, True) == LaneGroupShape(3, 4)
+    assert LaneGroupShape.for_program(views, 1, True) == LaneGroupShape(1, 1)
+    assert LaneGroupShape.for_program(views, 32, True) == LaneGroupShape(8, 4)
+    assert LaneGroupShape.for_program(views, 33, True) == LaneGroupShape(32, 1), "rows of more than a warp"
+    few = stepped((4, K), lambda v, graph: {"x": v.x * 2.0})
+    assert LaneGroupShape.for_program(few, 9, True) == LaneGroupShape(9, 1), "too many rows"
     assert longest_row(stepped((20,), lambda v, graph: {"x": v.x * 2.0}), DeviceLayout(9)) == 20
 
 
