@@ -72,11 +72,10 @@ def turning(
     if device.figures and estimated:
         share = round(Costs.of(program, features, graph, dict(device.figures)).turn, 2)
         return {"dense_share": share, "share_by": "estimated"}
-    sums = any(isinstance(stage, EdgeReduce) and stage.reducer == "sum" for stage in program.stages)
     if device.kind == "cuda":
         skips = not not_bottom_up(program, schedule) if schedule.bottom_up is None else schedule.bottom_up
         share = share_of_pulls(program, graph, features, *policy.bottom_up_costs) if skips else None
-        return {"dense_share": policy.adaptive_shares[sums] if share is None else share, "share_by": "fitted"}
+        return {"dense_share": policy.adaptive_shares[sums(program)] if share is None else share, "share_by": "fitted"}
     pushes = features < policy.adaptive_row_cpu and along_paths(program)
     return {"dense_share": 1.0 if pushes else policy.adaptive_share_cpu, "share_by": "fitted"}
 
@@ -194,9 +193,9 @@ def measured_choice(
     edges of a vertex. Owners pull, and warps and blocks own vertices of many edges; tiles of edges are better if rows
     are long, degrees differ and there is much work, and if edges are updated and degrees differ. On larger graphs whose
     degrees differ, supersteps push what changed or pull over all edges (*adaptive*), unless values of the whole graph
-    change, which every vertex reads. They push the edges of hubs in parts; sums of matrices, which need many registers
-    in a single kernel of all steps, have launches of their own. On graphs of small degrees BFS and SSSP, in which few
-    vertices move at once, push.
+    change, which every vertex reads. They push the edges of hubs in parts; sums of matrices or of long rows, which need
+    many registers in a single kernel of all steps, have launches of their own. On graphs of small degrees BFS and SSSP,
+    in which few vertices move at once, push.
 
     The measurements are in :class:`engines.onyx.policy.Policy`. What was not among them is left as it is: more edges or
     features, sums of k x k matrices, and runs whose edges are not resident. So are most sums of several features that
@@ -213,8 +212,8 @@ def measured_choice(
     floats, large = graph.num_edges * features, graph.num_edges >= policy.large_graph
     skewed = graph.max_in_degree >= policy.skewed_degree
     if skewed and graph.num_edges >= policy.adaptive_edges and adapts(program):
-        one_launch = not sums_matrices(program) or features < policy.launched_features
-        return replace(schedule, direction="adaptive", change_driven=True, balance="parts", persistent=one_launch)
+        launched = features >= policy.launched_features[sums_matrices(program)] and sums(program)
+        return replace(schedule, direction="adaptive", change_driven=True, balance="parts", persistent=not launched)
     if large and not skewed and along_paths(program):
         return replace(schedule, direction="push", change_driven=True, balance="warp", persistent=True)
     if large and not skewed and features >= policy.local_features and program.control.tolerance is not None:
@@ -264,6 +263,11 @@ def not_bottom_up(program: Program, schedule: OnyxSchedule) -> str:
         return "bottom_up=true is built for the pulls of direction=adaptive; give that, or leave bottom_up unset"
     bound = message_bound(program)
     return f"bottom_up=true: {bound}; leave it unset" if isinstance(bound, str) else ""
+
+
+def sums(program: Program) -> bool:
+    """Return whether an edge reduction adds."""
+    return any(isinstance(stage, EdgeReduce) and stage.reducer == "sum" for stage in program.stages)
 
 
 def sums_matrices(program: Program) -> bool:

@@ -325,7 +325,7 @@ def test_changes_are_followed_by_default_unless_edges_are_few(edges, features, d
 PULL, TILES = ("pull", False, "warp", True), ("pull", False, "edge", True)
 LAUNCHED, OTHERS = ("pull", False, "warp", False), ("pull", True, "warp", False)  # OTHERS: of graphs not measured
 PUSH_LARGE, ADAPTIVE = ("push", True, "warp", True), ("adaptive", True, "parts", True)
-PUSHED = ("push", True, "edge", False)
+PUSHED, ADAPTIVE_LAUNCHED = ("push", True, "edge", False), (*ADAPTIVE[:3], False)
 
 
 @pytest.mark.parametrize(
@@ -335,12 +335,14 @@ PUSHED = ("push", True, "edge", False)
         ("bfs", 3, (3 << 21) - 1, 64, PULL),
         ("bfs", 64, 3 << 21, 64, ADAPTIVE),
         ("kcore", 1, 3 << 21, 64, ADAPTIVE),
-        ("label_propagation", 16, (1 << 25) - 1, 64, ADAPTIVE),
+        ("label_propagation", 11, (1 << 25) - 1, 64, ADAPTIVE),
+        ("label_propagation", 12, 3 << 21, 64, ADAPTIVE_LAUNCHED),  # sums of long rows
+        ("manifold_ranking", 64, (1 << 25) - 1, 64, ADAPTIVE_LAUNCHED),
         ("components", 1, 3 << 21, 63, PULL),
         ("pagerank", 1, 3 << 21, 64, PULL),  # reduces over the graph
         ("belief_propagation", 2, 3 << 21, 64, TILES),  # edges are updated
         ("multimodal", 3, 3 << 21, 64, ADAPTIVE),
-        ("multimodal", 4, 3 << 21, 64, (*ADAPTIVE[:3], False)),  # sums of matrices
+        ("multimodal", 4, 3 << 21, 64, ADAPTIVE_LAUNCHED),  # sums of matrices
         ("sssp", 4, 1 << 20, 64, PULL),
         ("bfs", 3, (1 << 22) - 1, 63, PULL),
         ("bfs", 1, 1 << 22, 63, PUSH_LARGE),
