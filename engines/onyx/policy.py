@@ -139,11 +139,11 @@ class Policy:
     launched_vertices: int = 1 << 21
     pushed_features: int = 16
     # Where supersteps push or pull: the features from which sums have launches instead of one persistent kernel, of
-    # which half as many threads are resident: of rows, of matrices. Launches over one kernel. Multimodal learning, R-MAT
-    # 18 and 20: k = 4 0.86 and 0.74, k = 8 0.84 and 0.68, k = 16 0.84 and 0.63, k = 32 0.86 and 0.77 (H100, 27 November
-    # 2026). R-MAT 19, k = 8, 12, 16, 32 and 64: label propagation 1.16, 0.81, 0.73, 0.67, 0.67, manifold ranking from 12
-    # on 0.90, 0.84, 0.83, 0.85, feature diffusion with 16 and 64 0.57, 0.63. Shortest paths, which take minima, with 16
-    # and 64: 1.19, 1.08 (H200, 28 November 2026). Matrices of one feature were not measured.
+    # which half as many threads are resident: of rows, of matrices. Launches over one kernel: multimodal learning, R-MAT
+    # 18 and 20, k = 4: 0.86 and 0.74, 8: 0.84 and 0.68, 16: 0.84 and 0.63, 32: 0.86 and 0.77 (H100, 27 November 2026);
+    # R-MAT 19, label propagation, k = 8, 12, 16, 32, 64: 1.16, 0.81, 0.73, 0.67, 0.67, manifold ranking from 12 on:
+    # 0.90, 0.84, 0.83, 0.85, feature diffusion, 16 and 64: 0.57, 0.63, shortest paths, which take minima, 16 and 64:
+    # 1.19, 1.08 (H200, 28 November 2026). Matrices of one feature were not measured.
     launched_features: tuple[int, int] = (12, 4)
     # Threads of a persistent kernel that must fit on a multiprocessor: with one feature; with several; with long rows,
     # updates of edges or sums of matrices. The most for which kernels of the built-in algorithms do not spill.

@@ -55,6 +55,7 @@ def test_an_aggregation_is_timed_beside_scipy(capsys, monkeypatch):
         assert ratio == pytest.approx(scipy / onyx, rel=0.02, abs=0.01)  # of rounded numbers
 
 
+@pytest.mark.full
 def test_plans_are_timed_and_refusals_named(capsys, monkeypatch):
     small = ["--device", "cpu", "--graph", "grid:12", "--rounds", "1", "--plans"]
     lines = printed(plans_on_gpu, [*small, "gunrock", "onyx hooking", "onyx changes, push"], capsys, monkeypatch)

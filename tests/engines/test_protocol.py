@@ -86,6 +86,7 @@ def test_a_warm_start_resumes_where_the_run_stopped(case):
     assert found.error <= 2 * program("pagerank").bound
 
 
+@pytest.mark.short_run(rows=4)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_inputs_of_other_kinds_of_numbers(strategy):
     """Integers, float64 and bools are accepted as the same floats."""

@@ -155,6 +155,7 @@ def test_the_source_distribution_builds_the_same_wheel(tmp_path, wheel):
     assert sorted(zipfile.ZipFile(direct).namelist()) == sorted(zipfile.ZipFile(wheel).namelist())
 
 
+@pytest.mark.full
 def test_the_python_api_is_installed(installed, tmp_path):
     source = "import onyx_harness as o; print(o.__file__, o.run('scipy', 'pagerank', ([0, 1], [1, 0])).by_vertex()[0])"
     finished = subprocess.run(
