@@ -92,8 +92,10 @@ def pytest_runtest_setup() -> None:
 
 @pytest.fixture
 def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Let a test begin with a cache that has compiled modules and nothing else; return its folder."""
-    folder, shared = tmp_path / "cache", Path(os.environ["ONYX_HARNESS_CACHE"])
+    """Let a test begin with a cache that has the modules of the CPU and of the emulator only; return its folder."""
+    from harness.cache import cache_folder
+
+    folder, shared = tmp_path / "cache", cache_folder()
     folder.mkdir()
     shared.mkdir(parents=True, exist_ok=True)
     (shared / "cpu.lock").touch()

@@ -69,7 +69,6 @@ def test_outcomes_reach_the_controller(run, pytester):
     assert (pytester.path / "torn_down").read_text().split() == [processes.pop().split()[0]]
 
 
-@pytest.mark.full
 def test_a_process_that_has_grown_is_replaced(run, pytester):
     found = run(TESTS, size=300_000_000)
     found.assert_outcomes(passed=6, failed=1, skipped=1, xfailed=1)

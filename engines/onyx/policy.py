@@ -138,12 +138,12 @@ class Policy:
     # 0.72 and 0.79, k = 64 0.58 and 0.74 (H200, 28 November 2026).
     launched_vertices: int = 1 << 21
     pushed_features: int = 16
-    # Where supersteps push or pull: the features from which sums have launches instead of one persistent kernel, of
-    # which half as many threads are resident: of rows, of matrices. Launches over one kernel: multimodal learning,
-    # R-MAT 18 and 20, k = 4: 0.86, 0.74, 8: 0.84, 0.68, 16: 0.84, 0.63, 32: 0.86, 0.77 (H100, 27 November 2026);
-    # R-MAT 19, label propagation, k = 8, 12, 16, 32, 64: 1.16, 0.81, 0.73, 0.67, 0.67, manifold ranking from 12 on:
-    # 0.90, 0.84, 0.83, 0.85, feature diffusion, 16 and 64: 0.57, 0.63, shortest paths, which take minima, 16 and 64:
-    # 1.19, 1.08 (H200, 28 November 2026). Matrices of one feature were not measured.
+    # Where supersteps push or pull: the length of rows from which sums have launches instead of one persistent kernel,
+    # of which half as many threads are resident: sums of rows, of matrices. Launches over one kernel: multimodal
+    # learning, R-MAT 18 and 20, k = 4: 0.86, 0.74, 8: 0.84, 0.68, 16: 0.84, 0.63, 32: 0.86, 0.77 (H100, 27 November
+    # 2026); R-MAT 19, label propagation, k = 8, 12, 16, 32, 64: 1.16, 0.81, 0.73, 0.67, 0.67, manifold ranking from 12
+    # on: 0.90, 0.84, 0.83, 0.85, feature diffusion, 16 and 64: 0.57, 0.63, shortest paths, which take minima, 16 and
+    # 64: 1.19, 1.08 (H200, 28 November 2026). Matrices of one feature were not measured.
     launched_features: tuple[int, int] = (12, 4)
     # Threads of a persistent kernel that must fit on a multiprocessor: with one feature; with several; with long rows,
     # updates of edges or sums of matrices. The most for which kernels of the built-in algorithms do not spill.

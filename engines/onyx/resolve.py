@@ -212,7 +212,7 @@ def measured_choice(
     floats, large = graph.num_edges * features, graph.num_edges >= policy.large_graph
     skewed = graph.max_in_degree >= policy.skewed_degree
     if skewed and graph.num_edges >= policy.adaptive_edges and adapts(program):
-        launched = features >= policy.launched_features[sums_matrices(program)] and sums(program)
+        launched = longest_sum(program, features) >= policy.launched_features[sums_matrices(program)]
         return replace(schedule, direction="adaptive", change_driven=True, balance="parts", persistent=not launched)
     if large and not skewed and along_paths(program):
         return replace(schedule, direction="push", change_driven=True, balance="warp", persistent=True)
@@ -268,6 +268,15 @@ def not_bottom_up(program: Program, schedule: OnyxSchedule) -> str:
 def sums(program: Program) -> bool:
     """Return whether an edge reduction adds."""
     return any(isinstance(stage, EdgeReduce) and stage.reducer == "sum" for stage in program.stages)
+
+
+def longest_sum(program: Program, features: int) -> int:
+    """Return the numbers in the longest row that an edge reduction adds; 0 if none adds."""
+    from harness.api.cuda import DeviceLayout
+
+    layout = DeviceLayout(features)
+    adding = [one for one in program.stages if isinstance(one, EdgeReduce) and one.reducer == "sum"]
+    return max((layout.dims(shape)[-1] if shape else 1 for shape in (one.message.shape for one in adding)), default=0)
 
 
 def sums_matrices(program: Program) -> bool:

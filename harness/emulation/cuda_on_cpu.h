@@ -9,17 +9,25 @@
 #include <sched.h>
 #include <utility>
 
-// The mathematical functions that kernels call. <cmath> would take a quarter of the time to compile a module.
+// The mathematical functions that kernels may call. <cmath> would take a quarter of the time to compile a module.
 extern "C" {
+float ceilf(float) noexcept;
+float cosf(float) noexcept;
+float exp2f(float) noexcept;
 float expf(float) noexcept;
 float fabsf(float) noexcept;
 float floorf(float) noexcept;
+float fmaf(float, float, float) noexcept;
 float fmaxf(float, float) noexcept;
 float fminf(float, float) noexcept;
 float log2f(float) noexcept;
 float logf(float) noexcept;
 float powf(float, float) noexcept;
+float roundf(float) noexcept;
+float sinf(float) noexcept;
 float sqrtf(float) noexcept;
+float tanhf(float) noexcept;
+float truncf(float) noexcept;
 }
 
 #define __device__

@@ -40,6 +40,7 @@ TODAY = (
     ("label_propagation", "changes-push-edges", 8), ("pagerank", "tigr", 1), ("pagerank", "gunrock", 1),
     ("bfs", "simdx", 1), ("bfs", "gunrock-merge-path", 3), ("kcore", "changes-pull-edges", 1),
     ("kcore", "simdx-lists", 1), ("als", "pull", 3), ("als", "push-loops", 3), ("hits", "changes-push-edges", 3),
+    ("multimodal", "changes-pull", 9),
 )  # fmt: skip
 
 
@@ -55,7 +56,7 @@ AT_LENGTH = [
 ]
 
 
-@pytest.mark.short_run(rows=4)
+@pytest.mark.short_run(rows=5, always="multimodal-changes-pull-9")
 @pytest.mark.parametrize(
     ("name", "schedule", "features"),
     [pytest.param(*row, marks=() if row in TODAY else (pytest.mark.full,)) for row in [*TODAY, *AT_LENGTH]],

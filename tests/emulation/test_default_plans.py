@@ -25,6 +25,7 @@ EVEN, SKEWED = 1 << 30, 4  # the in-degree from which degrees differ
 TODAY = [
     ("bfs", SKEWED, LARGE, 3), ("bfs", EVEN, LARGE, 1), ("pagerank", EVEN, SMALL, 1), ("hits", SKEWED, SMALL, 1),
     ("pagerank", SKEWED, SMALL, 3), ("kcore", EVEN, LARGE, 1), ("sssp", EVEN, SMALL, 40), ("sssp", SKEWED, LARGE, 1),
+    ("label_propagation", SKEWED, LARGE, 40), ("multimodal", SKEWED, LARGE, 3),
 ]  # fmt: skip
 ROWS = [
     (name, skewed, large, features)

@@ -43,9 +43,9 @@ def test_a_module_is_compiled_with_the_built_ins_and_linked_with_the_runtime_onc
     included = Path(module[module.index("-include") + 1])
     assert (included.name, included.read_text()) == ("cuda_on_cpu.h", compiler._text("cuda_on_cpu.h"))
     assert included.with_name("cuda_on_cpu.h.gch").exists(), "beside the header that is included"
-    assert link[:2] == ["-shared", "-nodefaultlibs"]
-    assert Path(link[2]).name == "module.o"
-    linked = Path(link[3])
+    assert link[:3] == ["-shared", *compiler.LINKED]
+    assert Path(link[3]).name == "module.o"
+    linked = Path(link[4])
     assert (linked.parent, linked.suffix) == (tmp_path, ".o")
     assert path.parent == tmp_path
     assert "nothing" in path.read_text()

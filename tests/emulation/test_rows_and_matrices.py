@@ -161,7 +161,7 @@ def drawn(n, stride, kind=np.float32, rows=ROWS):
     return source, np.zeros_like(source)
 
 
-@pytest.mark.short_run(rows=1)
+@pytest.mark.short_run(rows=1, always="32x4")
 def test_a_chunk_is_aligned_so_that_one_load_reads_it(kernels):
     (sizes,) = kernels("chunks", 1, np.zeros(2, np.int32))
     assert sizes.tolist() == [4 * kernels.width] * 2

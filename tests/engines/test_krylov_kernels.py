@@ -55,7 +55,7 @@ def test_a_product_subtracts_the_superstep_and_sums_weighted_products(operations
     assert np.array_equal(sums, [(weight[:rows] * left * out).sum(0), (out * out).sum(0)])
 
 
-@pytest.mark.short_run(rows=1)
+@pytest.mark.short_run(rows=2)
 def test_a_residual_is_shortened_and_is_the_next_start(operations):
     width = operations[0]
     residual, image = drawn(width, 2)

@@ -192,7 +192,7 @@ def test_unsupported_programs_are_refused_with_a_reason(schedule):
         assert len(answer.reason) > 10
 
 
-@pytest.mark.short_run(rows=2, always="sides_settle")
+@pytest.mark.short_run(rows=5, always="sides_settle")
 @pytest.mark.parametrize(("schedule", "name", "features"), CHOSEN)
 def test_operations(schedule, name, features):
     check(schedule, name, features)

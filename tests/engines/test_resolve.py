@@ -335,6 +335,7 @@ PUSHED, ADAPTIVE_LAUNCHED = ("push", True, "edge", False), (*ADAPTIVE[:3], False
         ("bfs", 3, (3 << 21) - 1, 64, PULL),
         ("bfs", 64, 3 << 21, 64, ADAPTIVE),
         ("kcore", 1, 3 << 21, 64, ADAPTIVE),
+        ("kcore", 16, 3 << 21, 64, ADAPTIVE),  # sums of single numbers
         ("label_propagation", 11, (1 << 25) - 1, 64, ADAPTIVE),
         ("label_propagation", 12, 3 << 21, 64, ADAPTIVE_LAUNCHED),  # sums of long rows
         ("manifold_ranking", 64, (1 << 25) - 1, 64, ADAPTIVE_LAUNCHED),

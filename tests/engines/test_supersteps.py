@@ -14,7 +14,6 @@ RENEW = "if that is intended: python -m tests.engines.superstep_tables"
 PUSHES = [run for run, (name, options, *_) in RUNS.items() if name in ("gunrock", "emogi") or "pushes what" in run]
 
 
-@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize("run", RUNS)
 def test_supersteps_are_those_of_the_table(run):
     assert list(lines(run)) == written()[run], RENEW

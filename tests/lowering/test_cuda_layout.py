@@ -72,9 +72,11 @@ def test_the_longest_row_and_matrices_decide_about_the_lanes():
     assert LaneGroupShape.for_program(rows, 9, True) == LaneGroupShape(3, 4)
     assert LaneGroupShape.for_program(rows, 9, True, width=2) == LaneGroupShape(5, 2)
     matrices = stepped((K, K), lambda v, graph: {"x": v.x * 2.0})
-    assert rows_held(matrices, DeviceLayout(9)) == 9
+    assert rows_held(matrices, DeviceLayout(9)) == 32
     assert LaneGroupShape.for_program(matrices, 9, True) == LaneGroupShape(9, 1)
     assert LaneGroupShape.for_program(matrices, 9, True, width=2) == LaneGroupShape(5, 2)
+    assert rows_held(matrices, DeviceLayout(3)) == 32
+    assert LaneGroupShape.for_program(matrices, 3, True) == LaneGroupShape(3, 1), "of K rows"
     views = stepped((3, K), lambda v, graph: {"x": v.x * 2.0})
     assert rows_held(views, DeviceLayout(9)) == 3
     assert LaneGroupShape.for_program(views, 9, True) == LaneGroupShape(3, 4)

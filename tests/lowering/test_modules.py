@@ -104,8 +104,7 @@ def test_damaged_machine_code_is_compiled_again(folder, content):
     assert run_process() == (1, 0)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("damaged", ["*.nbc", "*.digest"])
+@pytest.mark.parametrize("damaged", ["*.nbc", pytest.param("*.digest", marks=pytest.mark.full)])
 def test_machine_code_with_a_changed_byte_is_not_run(folder, damaged):
     """Numba would load it, and the process would crash or compute something else."""
     assert run_process() == (0, 1)

@@ -90,7 +90,6 @@ def test_sums_have_every_term_once(engine, options, features):
         np.testing.assert_allclose(row, values.sum(axis=0), rtol=roundings * UNIT)
 
 
-@pytest.mark.short_run(rows=1)
 @pytest.mark.parametrize("features", [1, LONGEST + 1])
 def test_sums_of_equal_terms_are_taken_in_runs(features):
     found, terms = reduced("onyx", features, equal=True, direction="pull")

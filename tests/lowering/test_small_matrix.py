@@ -56,7 +56,7 @@ def relative_error(values, exact):
     return np.abs(values - exact).max() / np.abs(exact).max()
 
 
-@pytest.mark.short_run(rows=2, always="-8")  # other tests compile these functions
+@pytest.mark.short_run(rows=4, always="-8")  # other tests compile these functions
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("padding", [0, 5])
 def test_solve_spd(n, padding):
@@ -81,7 +81,7 @@ def test_cholesky_reads_the_upper_triangle(n):
     assert relative_error(factor.T.astype(np.float64) @ factor, a) < 1e-6
 
 
-@pytest.mark.short_run(rows=2, always="-8")
+@pytest.mark.short_run(rows=4, always="-8")
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("padding", [0, 3])
 def test_inverse_of_a_matrix_that_needs_exchanges(n, padding):
@@ -119,7 +119,7 @@ def test_the_pivot_is_the_largest_of_its_column_in_magnitude(sign):
 
 @pytest.mark.parametrize("n", [2, 5, 33])
 @pytest.mark.parametrize("kind", ["zero", "rank one", "equal rows"])
-@pytest.mark.short_run(rows=6)  # a row takes milliseconds
+@pytest.mark.short_run(rows=9)  # a row takes milliseconds
 def test_singular_matrices_are_reported_by_nan(n, kind):
     vector = np.random.default_rng(n).standard_normal(n).astype(np.float32)
     a = np.random.default_rng(n + 1).standard_normal((n, n)).astype(np.float32)
