@@ -25,7 +25,7 @@ from harness.graph import Graph
 from harness.language import Inputs, K, maximum, minimum
 from harness.lowering.cuda import near_far
 from tests.emulation.device import ATTRIBUTES, emulate
-from tests.engines.near_far import GRAPHS, PROGRAMS, by_supersteps, check, runs_again, scattered, starts
+from tests.engines.near_far import GRAPHS, PROGRAMS, by_supersteps, check, run, runs_again, scattered, starts
 from tests.engines.programs import traced
 
 STEPS = GunrockEngine(GunrockSchedule(order="near_far", delta=3.0))
@@ -218,6 +218,19 @@ def test_short_lists_do_the_work_of_others(name, program, emulated_near_far, mon
             with_sizes(changed, SHORT=short, MOST_EDGES=1 << 20)  # no items are left for all blocks
             found.append(check(OnyxEngine(OnyxSchedule(order="near_far")), program, graph, 1, emulated_near_far))
     assert all(other == found[0] for other in found), found
+
+
+def test_items_for_which_the_warps_have_no_place_are_sent_by_their_lanes(emulated_near_far, monkeypatch):
+    """A short list has a hundred vertices of 20 edges each, of which warps share those of some."""
+    middle = 1 + np.arange(100)
+    ends = np.concatenate([middle, 101 + np.arange(2000)])
+    graph = Graph.from_edges(np.concatenate([np.zeros(100, np.int64), np.repeat(middle, 20)]), ends, name="broom")
+    with_sizes(monkeypatch, SHORT=1000, MOST_EDGES=1 << 20)
+    own = np.full((graph.num_vertices, 1), np.inf, np.float32)
+    own[0] = 0.0
+    engine = OnyxEngine(OnyxSchedule(order="near_far"))
+    levels, _ = run(engine, PROGRAMS["hops"], graph, 1, emulated_near_far, Inputs({"own": own}))
+    assert levels.ravel().tolist() == [0.0, *[1.0] * 100, *[2.0] * 2000]
 
 
 def test_the_pieces_of_hubs_are_those_of_their_edges(monkeypatch):
