@@ -75,7 +75,8 @@ def turning(
     if device.kind == "cuda":
         skips = not not_bottom_up(program, schedule) if schedule.bottom_up is None else schedule.bottom_up
         share = share_of_pulls(program, graph, features, *policy.bottom_up_costs) if skips else None
-        return {"dense_share": policy.adaptive_shares[sums(program)] if share is None else share, "share_by": "fitted"}
+        fitted = policy.adaptive_shares[bool(sums(program))]
+        return {"dense_share": fitted if share is None else share, "share_by": "fitted"}
     pushes = features < policy.adaptive_row_cpu and along_paths(program)
     return {"dense_share": 1.0 if pushes else policy.adaptive_share_cpu, "share_by": "fitted"}
 
@@ -265,9 +266,9 @@ def not_bottom_up(program: Program, schedule: OnyxSchedule) -> str:
     return f"bottom_up=true: {bound}; leave it unset" if isinstance(bound, str) else ""
 
 
-def sums(program: Program) -> bool:
-    """Return whether an edge reduction adds."""
-    return any(isinstance(stage, EdgeReduce) and stage.reducer == "sum" for stage in program.stages)
+def sums(program: Program) -> list[EdgeReduce]:
+    """Return the edge reductions that add."""
+    return [stage for stage in program.stages if isinstance(stage, EdgeReduce) and stage.reducer == "sum"]
 
 
 def longest_sum(program: Program, features: int) -> int:
@@ -275,8 +276,7 @@ def longest_sum(program: Program, features: int) -> int:
     from harness.api.cuda import DeviceLayout
 
     layout = DeviceLayout(features)
-    adding = [one for one in program.stages if isinstance(one, EdgeReduce) and one.reducer == "sum"]
-    return max((layout.dims(shape)[-1] if shape else 1 for shape in (one.message.shape for one in adding)), default=0)
+    return max(((1, *layout.dims(stage.message.shape))[-1] for stage in sums(program)), default=0)
 
 
 def sums_matrices(program: Program) -> bool:

@@ -98,6 +98,7 @@ def record_of(path: Path, text: str) -> Record:
         made = upgraded(bounded({**data, **numbers}))
         if edited(data):
             return cast("Record", signed(validate(marked(made))))
+        # The digest of a record that nothing has changed fits already.
         return cast("Record", validate(made) if made == data else signed(validate(made)))
     except NewerRecord as error:
         raise NewerRecord(f"{path}: {error}") from error
