@@ -137,7 +137,8 @@ class Transfers:
 
     @classmethod
     def total(cls, parts: Iterable[Transfers]) -> Transfers:
-        """Return the transfers of several runs together."""
+        """Return the transfers of several runs together; if one did not count the bytes moved, none are."""
+        parts = list(parts)
         visited, moved, requests, subgraphs = 0, Counter[str](), Counter[int](), Counter[str]()
         seconds, data = dict[str, float](), dict[str, list[int]]()
         for part in parts:
@@ -147,6 +148,8 @@ class Transfers:
             subgraphs.update(part.subgraphs)
             seconds |= {name: seconds.get(name, 0.0) + value for name, value in part.seconds.items()}
             data |= {kind: [*data.get(kind, []), *steps] for kind, steps in part.data.items()}
+        if any(part.visited and not part.moved for part in parts):
+            moved.clear()
         return cls(visited, dict(moved), dict(requests), dict(subgraphs), seconds, data)
 
     def plain(self) -> dict[str, Any]:

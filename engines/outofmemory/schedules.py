@@ -99,6 +99,8 @@ class ScaphSchedule(EdgeOptions):
     - ``rounds``: how often a subgraph of high value is processed while it is in memory, at most, with vertex steps in
       between. With 1, supersteps are synchronous. With more, a run goes on until it has settled, and only programs can
       run whose answer does not depend on the order of messages.
+    - ``low_rounds``: the same for what has been read of a subgraph of low value, at most, one round directly after the
+      other. With ``values=low`` and many rounds this is the asynchronous mode of Subway (Sabet et al. 2020, sec. 3.3).
     - ``counters``: count in every superstep the bytes of rows that are read now, that are read later in the run, and
       that are not read any more (:class:`~engines.outofmemory.scaph.activity.ActivityLog`). Counting takes time.
     - ``codes``: with *packed*, all subgraphs must be read whole, because single rows cannot be located in packed ids.
@@ -129,6 +131,10 @@ class ScaphSchedule(EdgeOptions):
     rounds: int = option(
         1, "the most times that a subgraph of high value is processed while it is in memory", within="[1, inf)"
     )
+    low_rounds: int = option(
+        1, "the most times in a row that the rows in memory of a subgraph of low value are processed",
+        within="[1, inf)",
+    )  # fmt: skip
     order: str = option(
         "index", "process subgraphs by number, by useful bytes, or those in slots first and others back and forth",
         values=ORDERS,
@@ -158,15 +164,42 @@ class ScaphSchedule(EdgeOptions):
             raise ScheduleError(f"rule=chosen classifies values=measured, and not values={self.values}; omit one")
         if self.codes == "packed":
             self._check_packed()
-        if self.rounds > 1 and self.counters:
+        if self.low_rounds > 1:
+            self._check_low_rounds()
+        if self.repeats and self.counters:
             raise ScheduleError(
-                f"counters=true counts by supersteps, and rounds={self.rounds} processes subgraphs asynchronously; "
-                "give rounds=1"
+                f"counters=true counts by supersteps, and {self.repeats} processes subgraphs asynchronously; "
+                f"give {self.once}"
             )
         if self.rounds > 1 and self.slots == 2:
             raise ScheduleError(
                 f"slots={self.slots} are taken by the subgraph that is processed and the next one; with rounds="
                 f"{self.rounds} give at least 3"
+            )
+
+    @property
+    def repeats(self) -> str:
+        """Return the options with which a subgraph is processed several times; empty if supersteps are synchronous."""
+        return ", ".join(f"{name}={count}" for name, count in self._rounds.items() if count > 1)
+
+    @property
+    def once(self) -> str:
+        """Return the options that make supersteps synchronous."""
+        return " and ".join(f"{name}=1" for name, count in self._rounds.items() if count > 1)
+
+    @property
+    def _rounds(self) -> dict[str, int]:
+        return {"rounds": self.rounds, "low_rounds": self.low_rounds}
+
+    def _check_low_rounds(self) -> None:
+        """Raise ScheduleError if no rows of subgraphs of low value are in memory."""
+        reason = "values=high has none of them" if self.values == "high" else ""
+        if self.low == "zero_copy":
+            reason = "low=zero_copy reads them in place"
+        if reason:
+            raise ScheduleError(
+                f"low_rounds={self.low_rounds} applies to rows of subgraphs of low value that are in memory, and "
+                f"{reason}; omit one"
             )
 
     def _check_packed(self) -> None:

@@ -152,3 +152,32 @@ def test_first_subgraphs_are_copied_before_they_are_chosen(codes, ahead, run_sca
     streamer = engine.executor.streamer
     assert found[0] == found[1]
     assert found[0]["copied"] == 3 * sum(streamer.stored(["out_neighbours"], *edges) for edges in parts)
+
+
+def test_subgraphs_are_copied_ahead_after_two_sweeps_in_a_row(run_scaph, monkeypatch):
+    """The counts are made up: all subgraphs, or only the first one, have an active vertex."""
+    graph, inputs = problem("sssp", "rmat", 1)
+    engine = run_scaph(program("sssp"), graph, 1, window_mb=0.002, values="high")
+    made_up, filled, fill = [], [], SubgraphStreamer.fill
+
+    def noted_fill(*given):
+        filled.append("fill")
+        fill(*given)
+
+    def counts(call):
+        filled.append("counts")
+        sweeps, count = made_up.pop(0), len(call.parts)
+        assert count > 4
+        return [(int(sweeps or number == 0), 1, 1) for number in range(count)]
+
+    monkeypatch.setattr(SubgraphStreamer, "fill", noted_fill)
+    monkeypatch.setattr(SubgraphCall, "counts", counts)
+    for _ in range(2):  # the second run begins as the first one
+        engine.reset(inputs)
+        made_up[:], ahead = [True, True, False, True, True, True], []
+        for _ in range(6):
+            filled.clear()
+            engine.run(1)
+            ahead.append(filled.index("counts"))
+        assert ahead == [0, 0, 4, 0, 0, 4]
+    engine.close()

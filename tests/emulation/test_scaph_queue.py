@@ -18,7 +18,9 @@ from tests.engines.problems import ALGORITHMS, problem, program
 
 QUEUED = [
     {"rounds": 2}, {"rounds": 4, "slots": 6}, {"rounds": 3, "values": "high", "slots": 3}, {"rounds": 3, "alpha": 0.3},
-    {"rounds": 2, "values": "low"}, {"rounds": 3, "low": "zero_copy"}, {"rounds": 2, "low": "stream", "alpha": 0.8},
+    {"rounds": 2, "values": "low"}, {"low_rounds": 9, "values": "low"}, {"rounds": 2, "low_rounds": 3, "slots": 3},
+    {"low_rounds": 2, "low": "stream", "slots": 2}, {"rounds": 3, "low": "zero_copy"},
+    {"rounds": 2, "low": "stream", "alpha": 0.8},
 ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from engines.outofmemory.scaph.asynchronous import ordered, out_of_step
+from engines.outofmemory.schedules import ScaphSchedule
 from harness.language import minimum
 from harness.language.analysis import unfolded
 from harness.lowering.setting import LoweredProgram
@@ -98,8 +99,11 @@ def test_why_answers_depend_on_the_order_of_messages(name):
     posed, wanted = PROGRAMS[name]
     assert reason(posed()) == wanted
     lowered = LoweredProgram.of(posed())
-    for rounds in (2, 5):
-        found = out_of_step(lowered, unfolded(lowered.program), rounds)
-        text = f"rounds={rounds} processes subgraphs asynchronously, but {wanted}; give rounds=1"
+    for options, given, once in (
+        ({"rounds": 2}, "rounds=2", "rounds=1"), ({"low_rounds": 5}, "low_rounds=5", "low_rounds=1"),
+        ({"rounds": 3, "low_rounds": 4}, "rounds=3, low_rounds=4", "rounds=1 and low_rounds=1"),
+    ):  # fmt: skip
+        found = out_of_step(lowered, unfolded(lowered.program), ScaphSchedule(**options))
+        text = f"{given} processes subgraphs asynchronously, but {wanted}; give {once}"
         assert found == (text if wanted else "")
-    assert out_of_step(lowered, unfolded(lowered.program), 1) == ""
+    assert out_of_step(lowered, unfolded(lowered.program), ScaphSchedule()) == ""

@@ -27,7 +27,10 @@ from tests.processes import HANGS_S
 
 SMALL = {"window_mb": 0.004}
 SYNCHRONOUS = [{}, {"values": "low"}, {"values": "high"}, {"values": "low", "low": "stream"}, {"alpha": 0.0}]
-QUEUED = [{"rounds": 2}, {"rounds": 4, "slots": 6}, {"rounds": 3, "values": "high", "slots": 3}]
+QUEUED = [
+    {"rounds": 2}, {"rounds": 4, "slots": 6}, {"rounds": 3, "values": "high", "slots": 3},
+    {"values": "low", "low_rounds": 9}, {"rounds": 2, "low_rounds": 3}, {"low": "stream", "low_rounds": 2, "slots": 2},
+]  # fmt: skip
 
 
 def compared(engine, name, graph, inputs, features, supersteps):
@@ -96,6 +99,27 @@ def test_the_queue_reads_less_than_a_round_each():
     assert moved[4] < moved[1] / 1.3
 
 
+def test_rows_in_memory_are_processed_until_they_are_still():
+    """Vertex 0 reaches 1 by 9 and 2 by 1; the rows of 1 and 2 are read, and 2 reaches 1 by 2 in all.
+
+    With two rounds the row of 1 is processed again before the row of 3 is read. Otherwise it is read again, with that
+    of 3 (and that of 2 between them), and the row of 3 once more.
+    """
+    pairs = np.array([(0, 1), (0, 2), (2, 1), (1, 3), (3, 4)])
+    graph = Graph.from_edges(*pairs.T, num_vertices=5, name="again", weights=np.array([9.0, 1.0, 1.0, 1.0, 1.0]))
+    found = {}
+    for times in (1, 2):
+        options = {"window_mb": 1.0, "values": "low", "rounds": 2, "low_rounds": times}
+        engine = prepared("scaph", options, program("sssp"), graph, 1)
+        engine.reset(SSSP(sources="0").inputs(graph, 1))
+        found[times] = engine.run(400).transfers
+        np.testing.assert_array_equal(engine.values("distance")[:, 0], [0, 2, 1, 3, 4])
+        engine.close()
+    assert [one.subgraphs["again"] for one in found.values()] == [0, 1]
+    assert [one.visited for one in found.values()] == [8 * (2 + 2 + 2 + 1), 8 * (2 + 2 + 1 + 1)]
+    assert [one.moved["extracted"] for one in found.values()] == [8 * (2 + 2 + 3 + 1), 8 * (2 + 2 + 1)]
+
+
 def test_what_is_read_by_hand():
     """Four rows of 10 edges in two subgraphs of 20; a search from vertex 0 reaches 1, and then nothing new."""
     sources = np.repeat(np.arange(4), 10)
@@ -121,6 +145,7 @@ def test_what_is_read_by_hand():
     ("options", "name", "reason"),
     [
         ({"rounds": 2}, "pagerank", "is a sum, of which every message counts once; give rounds=1"),
+        ({"low_rounds": 3}, "pagerank", "low_rounds=3 processes subgraphs asynchronously, but share is a sum"),
         ({}, "belief_propagation", "updates an edge property"),
         ({"low": "zero_copy"}, "bfs", "low=zero_copy has no meaning on the CPU"),
         ({"rule": "chosen"}, "bfs", "rule=chosen has no meaning on the CPU"),
@@ -138,6 +163,12 @@ def test_what_cannot_run_is_refused_with_the_reason(options, name, reason):
 def test_options_that_exclude_each_other_are_refused():
     with pytest.raises(ScheduleError, match="with rounds=2 give at least 3"):
         new_engine("scaph", {"rounds": 2, "slots": 2})
+    with pytest.raises(
+        ScheduleError, match="low_rounds=2 applies to rows .* in memory, and values=high has none of them"
+    ):
+        new_engine("scaph", {"low_rounds": 2, "values": "high"})
+    with pytest.raises(ScheduleError, match="low_rounds=2 applies to rows .* low=zero_copy reads them"):
+        new_engine("scaph", {"low_rounds": 2, "low": "zero_copy"})
     with pytest.raises(ScheduleError, match="rule=throughput needs the bytes of vertices that will become active"):
         new_engine("scaph", {"rule": "throughput"})
     with pytest.raises(ScheduleError, match="rule=chosen classifies values=measured"):

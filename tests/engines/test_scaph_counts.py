@@ -26,8 +26,8 @@ class Waiting(QueuedSuperstep):
     """
 
     def __init__(self, active_for, clock):
-        readings = Readings(ScaphSchedule(rounds=3, slots=3, values="high"))
-        super().__init__(3, readings)
+        schedule = ScaphSchedule(rounds=3, slots=3, values="high")
+        super().__init__(schedule, Readings(schedule))
         self.active_for, self.clock, self.pushed = dict(active_for), clock, []
 
     def pending(self):
@@ -40,6 +40,9 @@ class Waiting(QueuedSuperstep):
     def active(self, number):
         self.clock[0] += 20.0
         return self.active_for[number] > 0
+
+    def still(self, number):
+        raise AssertionError("all subgraphs are of high value")
 
     def fetch(self, number, slot):
         self.clock[0] += 300.0
@@ -67,8 +70,8 @@ def test_the_time_of_the_queue_is_that_of_neither_reads_nor_kernels(monkeypatch)
 def test_the_useful_bytes_of_a_subgraph_on_a_device_are_those_of_the_edges_of_its_active_vertices(edge_bytes):
     counts = [(3, 40, 1), (0, 0, 2), (1, 900, 3), (7, 0, 4)]
     push = SimpleNamespace(edge_bytes=edge_bytes, parts=[(0, 9)] * len(counts), counts=lambda: counts)
-    streamer = SimpleNamespace(readings=Readings(ScaphSchedule(rounds=2, slots=3)))
-    step = CudaSuperstep(SimpleNamespace(push=push), streamer, 2)
+    schedule = ScaphSchedule(rounds=2, slots=3)
+    step = CudaSuperstep(SimpleNamespace(push=push), SimpleNamespace(readings=Readings(schedule)), schedule)
     assert step.pending() == {0: 40 * edge_bytes, 2: 900 * edge_bytes, 3: 0}
     assert step.launches == 1
 

@@ -45,6 +45,8 @@ QUEUED = [
     {"rounds": 2, "alpha": 0.8},
     {"rounds": 3, "order": "zigzag"},
     {"rounds": 2, "values": "high", "order": "value"},
+    {"low_rounds": 1000, "values": "low"},
+    {"rounds": 3, "low_rounds": 4},
 ]
 
 

@@ -213,10 +213,10 @@ def test_of_those_processed_as_often_the_one_that_has_waited_longest_is_evicted(
 class Superstep(QueuedSuperstep):
     """A superstep over subgraphs that stay active; ``low``: those of low value."""
 
-    def __init__(self, rounds, slots, numbers, low=()):
+    def __init__(self, rounds, slots, numbers, low=(), low_rounds=1):
         place = SimpleNamespace(count=slots, of=lambda key: None, choose=min)
         readings = SimpleNamespace(traffic=Traffic(), slots=place, times=PartTimes(), order=Order())
-        super().__init__(rounds, readings)
+        super().__init__(SimpleNamespace(rounds=rounds, low_rounds=low_rounds), readings)
         self.numbers, self.low, self.held, self.pushed = numbers, low, {}, []
 
     def pending(self):
@@ -233,28 +233,47 @@ class Superstep(QueuedSuperstep):
         self.held[slot] = number
         return number not in self.low
 
-    def released(self, slot):
-        del self.held[slot]
+    def still(self, number):
+        assert number in self.low
+        assert self.held[self._loaded[number][0]] == number
+        return False
+
+    def released(self, number, slot):
+        assert self.held.pop(slot) == number
 
     def push(self, number, slot, *, again):
         assert self.held[slot] == number
         self.pushed.append((number, again))
-        assert len(self.pushed) <= len(self.numbers) * self.queue.rounds, "it does not end"
+        assert len(self.pushed) <= len(self.numbers) * max(self.queue.rounds, self.low_rounds), "it does not end"
 
 
-@given(st.integers(1, 4), st.integers(3, 6), st.integers(0, 9), st.sets(st.integers(0, 8)))
-def test_a_superstep_processes_each_subgraph_once_and_those_in_memory_up_to_the_rounds(rounds, slots, count, low):
-    step = Superstep(rounds, slots, range(count), low)
+@given(st.integers(1, 4), st.integers(3, 6), st.integers(0, 9), st.sets(st.integers(0, 8)), st.integers(1, 3))
+def test_a_superstep_processes_each_subgraph_once_and_those_in_memory_up_to_the_rounds(
+    rounds, slots, count, low, low_rounds
+):
+    step = Superstep(rounds, slots, range(count), low, low_rounds)
     step.process()
     first = [number for number, again in step.pushed if not again]
     assert first == list(range(count))
     times = Counter(number for number, _ in step.pushed)
     assert all(number in low or times[number] <= rounds for number in first)
-    assert all(times[number] == 1 for number in first if number in low)
+    assert all(times[number] == low_rounds for number in first if number in low)
     assert sum(times.values()) - count == step.traffic.subgraphs["again"]
     assert (len(step.queue), step.held, len(step.free)) == (0, {}, slots)
     if count and count - 1 not in low:
         assert times[count - 1] == rounds, "nothing is read that could take its place"
+
+
+def test_rows_of_low_value_are_processed_in_a_row_until_they_are_still():
+    class Stills(Superstep):
+        def still(self, number):
+            return self.pushed.count((number, True)) == number
+
+    step = Stills(2, 3, range(4), low=(0, 1, 3), low_rounds=3)
+    step.process()
+    again = [number for number, again in step.pushed if again and number != 2]
+    assert again == [1, 3, 3], "never again, once, and as often as there are rounds"
+    assert [number for number, _ in step.pushed if number != 2] == [0, 1, 1, 3, 3, 3]
 
 
 def test_subgraphs_without_active_vertices_wait_and_leave_at_the_end():

@@ -24,7 +24,7 @@ DEFAULTS = {
     "emogi": {"rebuild": 64},
     "scaph": {
         "edges": "streamed", "values": "measured", "low": "extract", "rule": "paper", "alpha": 0.5, "beta": 0.3,
-        "rounds": 1, "order": "index",
+        "rounds": 1, "low_rounds": 1, "order": "index",
     },
     "lonestar": {
         "order": "el", "seed": 0, "nodes": 1024, "block_rows": 2, "block_columns": 2, "batch": 256,
@@ -90,7 +90,8 @@ LIMITS = {
     "scaph": EDGES | {
         "edges": ("streamed",), "values": ("measured", "high", "low"), "low": ("extract", "stream", "zero_copy"),
         "rule": ("paper", "chosen", "throughput"), "alpha": "[0, 1]", "beta": "[0, 1]", "rounds": "[1, inf)",
-        "order": ("index", "value", "zigzag"), "slots": "[2, inf)", "extract_threads": "[1, inf)", "access": ACCESS,
+        "low_rounds": "[1, inf)", "order": ("index", "value", "zigzag"), "slots": "[2, inf)",
+        "extract_threads": "[1, inf)", "access": ACCESS,
     },
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ from harness.api import change_driven
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from engines.outofmemory.schedules import ScaphSchedule
     from harness.api import FoldGroup
     from harness.api.cuda import LoweredProgram
 
@@ -39,7 +40,9 @@ def ordered(lowered: LoweredProgram, groups: Sequence[FoldGroup]) -> str:
     return ""
 
 
-def out_of_step(lowered: LoweredProgram, groups: Sequence[FoldGroup], rounds: int) -> str:
-    """Return why a program cannot run with ``rounds`` rounds; empty if it can."""
-    reason = ordered(lowered, groups) if rounds > 1 else ""
-    return f"rounds={rounds} processes subgraphs asynchronously, but {reason}; give rounds=1" if reason else ""
+def out_of_step(lowered: LoweredProgram, groups: Sequence[FoldGroup], schedule: ScaphSchedule) -> str:
+    """Return why a program cannot run with the rounds of a schedule; empty if it can."""
+    reason = ordered(lowered, groups) if schedule.repeats else ""
+    return (
+        f"{schedule.repeats} processes subgraphs asynchronously, but {reason}; give {schedule.once}" if reason else ""
+    )

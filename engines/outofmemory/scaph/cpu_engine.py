@@ -28,14 +28,14 @@ SLOTS = 4  # subgraphs in memory
 
 
 class ScaphExecutor(CpuExecutor):
-    """Run a plan whose edges are subgraphs of a file; with ``rounds`` above 1 by a queue of those in memory."""
+    """Run a plan whose edges are subgraphs of a file; with several rounds by a queue of those in memory."""
 
     def __init__(self, plan: CpuPlan, *arguments: Any) -> None:
         super().__init__(plan, *arguments)
         self.log: ActivityLog | None = None
         if plan.schedule.counters:
             self.log = ActivityLog(self.store.structure(Structure.OUT_OFFSETS), plan.windows.edge_bytes)
-        if plan.schedule.rounds > 1:
+        if plan.schedule.repeats:
             passes = list(plan.passes)
             (advance,) = [one for one in passes if isinstance(one, changes.AdvancePass)]
             self.loop = QueueLoop(advance, passes.index(advance), self.calls, plan.windows.edges)
@@ -77,7 +77,7 @@ class ScaphCpuEngine(CpuEngine):
 
     def __init__(self, schedule: ScaphSchedule) -> None:
         super().__init__(schedule)
-        self.stepwise = schedule.rounds == 1
+        self.stepwise = not schedule.repeats
 
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts) -> CpuPlan | No:
         """Return the plan of the schedule (:func:`plan`)."""
@@ -104,7 +104,7 @@ def plan(
     if isinstance(made, No):
         return made
     lowered = LoweredProgram.of(program)
-    reason = out_of_step(lowered, changes.operators(lowered.program), schedule.rounds)
+    reason = out_of_step(lowered, changes.operators(lowered.program), schedule)
     if reason:
         return No(reason)
     of_slot = min(made.windows.edges, graph.num_edges) * made.windows.edge_bytes

@@ -54,7 +54,9 @@ class QueueLoop:
             run.end_superstep()
         while run.active:
             if run.superstep_index > MOST_SUPERSTEPS:
-                raise EngineFailure(f"the run has not settled after {MOST_SUPERSTEPS:,} supersteps; give rounds=1")
+                raise EngineFailure(
+                    f"the run has not settled after {MOST_SUPERSTEPS:,} supersteps; give {self.calls.schedule.once}"
+                )
             run.begin_superstep()
             CpuSuperstep(self, run, others).process()
             run.end_superstep()
@@ -67,7 +69,7 @@ class CpuSuperstep(QueuedSuperstep):
 
     def __init__(self, loop: QueueLoop, run: Run, others: Sequence[Step]) -> None:
         self.loop, self.run, self.others, self.calls = loop, run, others, loop.calls
-        super().__init__(self.calls.schedule.rounds, self.calls.readings)
+        super().__init__(self.calls.schedule, self.calls.readings)
         self.offsets = run.store.structure(Structure.OUT_OFFSETS)
         self.bounds = windows(self.offsets, 0, len(self.offsets) - 1, loop.most_edges)
         self.name = f"{loop.advance.name}_changes"
@@ -110,11 +112,19 @@ class CpuSuperstep(QueuedSuperstep):
         first, last = self.bounds[number]
         return first + np.flatnonzero(self.flags[first:last])
 
+    def readable(self, number: int) -> Any:
+        """Return the active vertices of a subgraph in memory whose rows have been read."""
+        rows, read = self.rows(number), self.coming[number].reading.rows
+        return rows if read is None else np.intersect1d(rows, read, assume_unique=True)
+
+    def still(self, number: int) -> bool:
+        """Return whether no row of a subgraph that is in memory belongs to an active vertex now."""
+        return not len(self.readable(number))
+
     def push(self, number: int, slot: int, *, again: bool) -> None:
         """Push from the active vertices of a subgraph, and step the vertices that were reached."""
         run, (first, last), loaded = self.run, self.bounds[number], self.coming[number]
-        rows = None if again else loaded.reading.rows
-        frontier = self.rows(number) if rows is None else rows
+        frontier = self.readable(number)
         if again:
             self.traffic.visited += useful_edges(self.offsets, frontier) * self.calls.edge_bytes
         edges = loaded.coming.result()

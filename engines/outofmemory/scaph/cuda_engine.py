@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class ScaphCudaEngine(CudaEngine):
     """Push from active vertices over subgraphs that are copied, packed, or read in place.
 
-    With ``rounds`` above 1, a run goes on until it has settled.
+    With ``rounds`` or ``low_rounds`` above 1, a run goes on until it has settled.
     """
 
     schedule: ScaphSchedule
@@ -29,7 +29,7 @@ class ScaphCudaEngine(CudaEngine):
 
     def __init__(self, schedule: ScaphSchedule) -> None:
         super().__init__(schedule)
-        self.stepwise = schedule.rounds == 1
+        self.stepwise = not schedule.repeats
 
     def plan(self, program: Program, graph: GraphFacts, features: int, device: DeviceFacts = CUDA) -> CudaPlan | No:
         """Return the plan of a program, or why it cannot run."""

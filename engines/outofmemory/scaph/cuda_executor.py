@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from engines.outofmemory.scaph.activity import ActivityLog
-from engines.outofmemory.scaph.cuda_plan import probes_in_place, tallied
+from engines.outofmemory.scaph.cuda_plan import omits_decisions, probes_in_place
 from engines.outofmemory.scaph.cuda_queue import solve
 from engines.outofmemory.scaph.cuda_rates import ADJACENT, measured_rates
 from engines.outofmemory.scaph.cuda_subgraphs import SubgraphStreamer
-from engines.outofmemory.scaph.cuda_undecided import Decisions, Tallies
+from engines.outofmemory.scaph.cuda_undecided import Decisions
 from engines.outofmemory.scaph.cuda_unpacking import BYTES, HOLD, LATE, RESTORE, WORDS
-from engines.outofmemory.scaph.cuda_windows import name_of_tally, windows_of
+from engines.outofmemory.scaph.cuda_windows import windows_of
 from engines.outofmemory.scaph.queued import MOST_SUPERSTEPS
 from engines.outofmemory.scaph.reading import Readings
 from harness.api import RunStatistics
@@ -53,8 +53,7 @@ class ScaphCudaExecutor(CudaExecutor):
         packed = (WORDS, BYTES) if self.packer else ()
         held = (HOLD, RESTORE) if LATE in self.plan.named else ()
         probes = (ADJACENT,) if probes_in_place(self.plan.schedule) else ()
-        tallies = (name_of_tally(kernel) for kernel in tallied(self.plan))
-        return (*super().function_names(), *packed, *held, *probes, *tallies)
+        return (*super().function_names(), *packed, *held, *probes)
 
     def replayer(self, arrays: Mapping[str, Any]) -> Replayer:
         """Return the object that prepares the calls of a superstep; if edges are streamed, by subgraphs."""
@@ -70,35 +69,42 @@ class ScaphCudaExecutor(CudaExecutor):
         if self.plan.schedule.rule == "chosen":
             rates = measured_rates(self.streamer, self.readings.low)
             self.readings.chosen_by(rates)
-            if tallied(self.plan):
+            if omits_decisions(self.plan):
                 self.streamer.decisions = Decisions(
                     rates, self.streamer.edge_bytes, len(self.streamer.rows), self.store.graph.num_edges,
-                    self.store.graph.num_vertices,
+                    self.store.graph.num_vertices, self.plan.windows.slot_bytes,
                 )  # fmt: skip
-                self.streamer.tallies = Tallies(self.functions, self.streamer.rows, tallied(self.plan))
         return self.streamer
 
     def observer(self, *, everything: bool) -> Observer | None:
         """Return the decisions of the run if some may be omitted."""
-        return self.streamer.decisions if tallied(self.plan) else super().observer(everything=everything)
+        return self.streamer.decisions if omits_decisions(self.plan) else super().observer(everything=everything)
 
     def reset(self, inputs: Inputs, state: Mapping[str, Any]) -> None:
         """Set the whole state to the start of a run."""
         super().reset(inputs, state)
         self.readings.reset()
-        if tallied(self.plan) and self.streamer.decisions:
+        if omits_decisions(self.plan) and self.streamer.decisions:
             self.streamer.decisions.update(self.state.look().fields(), 0)
 
     def run(self, max_supersteps: int) -> RunStatistics:
-        """Run until settled, or for ``max_supersteps`` more supersteps if these are synchronous."""
+        """Run until settled, or for ``max_supersteps`` more supersteps if these are synchronous.
+
+        If decisions were omitted, the statistics have the bytes of visited edges, and not those that were read.
+        """
         self.readings.begin()
+        may_omit = omits_decisions(self.plan)
+        if may_omit:
+            self.streamer.omitted = 0
         if self.log:
             self.log.begin()
             self.streamer.supersteps = -1
-        statistics = super().run(max_supersteps) if self.plan.schedule.rounds == 1 else self._solve()
-        if tallied(self.plan) and self.streamer.tallies:
-            with self.stream:
-                self.streamer.tallies.add_to(self.readings.traffic)
+        statistics = super().run(max_supersteps) if not self.plan.schedule.repeats else self._solve()
+        if may_omit and self.streamer.omitted:
+            statistics.transfers = Transfers(
+                self.plan.edge_bytes * statistics.edges, {}, seconds=dict(self.readings.times.seconds)
+            )
+            return statistics
         data = self.log.data(len(statistics.supersteps)) if self.log else {}
         statistics.transfers = Transfers(**self.readings.counted(), data=data)
         return statistics

@@ -22,7 +22,7 @@ from harness.api.cuda import LoweredProgram, Thresholds, aligned, refusal, unstr
 if TYPE_CHECKING:
     from engines.outofmemory.schedules import ScaphSchedule
     from harness.api import GraphFacts, Program
-    from harness.api.cuda import CudaKernel, CudaPlan
+    from harness.api.cuda import CudaPlan
 
 # Subgraphs in memory. PageRank took 8 % less time with 6 slots than with 4 on an R-MAT graph, whose kernels of
 # subgraphs take longer than copies, and 5 % on a mesh. With packed ids 8 slots took 13 and 14 % less than 4 (H100).
@@ -37,7 +37,7 @@ def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features:
     reason = refused(lowered.program, schedule, facts, features)
     if reason:
         return No(reason)
-    reason = out_of_step(lowered, unfolded(lowered.program), schedule.rounds)
+    reason = out_of_step(lowered, unfolded(lowered.program), schedule)
     if reason:
         return No(reason)
     slots = schedule.slots or (PACKED_SLOTS if schedule.codes == "packed" else SLOTS)
@@ -47,7 +47,7 @@ def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features:
     push = EmogiSchedule(access=resolved.access, frontier="flags", counters=False)
     draft = planned(lowered, push, facts, features).draft
     draft.windows = SubgraphWindows(slots=slots)
-    holds = extracts(resolved) and resolved.rounds > 1
+    holds = bool(extracts(resolved) and resolved.repeats)
     if holds:
         draft.own(work(LATE, facts.num_vertices, "bool", start=0))
     made = draft.finish(resolved, FOLDER, Thresholds(rebuild=REBUILD_SHARE))
@@ -56,8 +56,7 @@ def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features:
     if resolved.counters:
         made = replace(made, windows=replace(windows_of(made), extra_host_bytes=facts.num_vertices))
     if probes_in_place(resolved):
-        tallies = "".join(windows_of(made).tally(kernel) for kernel in tallied(made))
-        return replace(made, source=made.source + IN_PLACE + tallies)
+        return replace(made, source=made.source + IN_PLACE)
     if not (extracts(resolved) and made.windows.edges):
         return made
     if min(made.windows.edges, facts.num_edges) >= MOST_PACKED:
@@ -80,16 +79,16 @@ def probes_in_place(schedule: ScaphSchedule) -> bool:
     return schedule.rule == "chosen" and schedule.low == "zero_copy"
 
 
-def tallied(plan: CudaPlan) -> list[CudaKernel]:
-    """Return the kernels of a plan over edges that may run for all subgraphs without a decision how these are read.
+def omits_decisions(plan: CudaPlan) -> bool:
+    """Return whether supersteps of a plan may read all active rows in place, without a decision.
 
-    They read active rows in place, and one superstep follows the other: whole subgraphs that are kept in slots, and
-    rows that are logged, are known only to decisions.
+    Whole subgraphs that are kept in slots, and what is counted, are known only to decisions.
     """
-    schedule, kernels = plan.schedule, [one for one in plan.kernels if plan.windows.takes(one)]
-    if not probes_in_place(schedule) or schedule.rounds > 1 or schedule.counters or schedule.order == "zigzag":
-        return []
-    return kernels if all(kernel.visits.flags for kernel in kernels) else []
+    schedule = plan.schedule
+    if not probes_in_place(schedule) or schedule.repeats or schedule.counters or schedule.order == "zigzag":
+        return False
+    kernels = [kernel for kernel in plan.kernels if plan.windows.takes(kernel)]
+    return bool(kernels) and all(kernel.visits.flags for kernel in kernels)
 
 
 def refused(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from engines.outofmemory.scaph.cuda_subgraphs import Counts, Packed, SubgraphStreamer
     from engines.outofmemory.scaph.reading import Choice
+    from engines.outofmemory.schedules import ScaphSchedule
     from harness.api.cuda import Call, CudaPlan, CudaRun
 
 
@@ -53,9 +56,11 @@ def solve(run: CudaRun, plan: CudaPlan, streamer: SubgraphStreamer) -> None:
     calls, number = Calls.of(plan, streamer, run.launcher.calls(1, run.past)), 1
     while not run.state.fields()["settled"]:
         if number > MOST_SUPERSTEPS:
-            raise EngineFailure(f"the run has not settled after {MOST_SUPERSTEPS:,} supersteps; give rounds=1")
+            raise EngineFailure(
+                f"the run has not settled after {MOST_SUPERSTEPS:,} supersteps; give {plan.schedule.once}"
+            )
         run.state.note(first=number)  # the record of this superstep is the first one
-        superstep = CudaSuperstep(calls, streamer, plan.schedule.rounds)
+        superstep = CudaSuperstep(calls, streamer, plan.schedule)
         superstep.process()
         calls.end.start()
         visited = int(run.past[0].get()[1])
@@ -72,8 +77,8 @@ class CudaSuperstep(QueuedSuperstep):
     once for each subgraph.
     """
 
-    def __init__(self, calls: Calls, streamer: SubgraphStreamer, rounds: int) -> None:
-        super().__init__(rounds, streamer.readings)
+    def __init__(self, calls: Calls, streamer: SubgraphStreamer, schedule: ScaphSchedule) -> None:
+        super().__init__(schedule, streamer.readings)
         self.calls, self.streamer, self.launches = calls, streamer, 0
         self._counts: list[Counts] = []
         self._current = False  # nothing has been processed since the count
@@ -111,23 +116,42 @@ class CudaSuperstep(QueuedSuperstep):
     def push(self, number: int, slot: int, *, again: bool) -> None:
         """Push from the active vertices of a subgraph, and step the vertices that were reached."""
         calls, streamer, means = self.calls, self.streamer, self._chosen[number].means
-        whole, packed = self._chosen[number].whole, self._packed.pop(number, None)
-        held = (streamer.arrays[calls.push.kernel.visits.flags], streamer.arrays.get(LATE))
-        if packed:
+        packed = self._packed.get(number)
+        if packed and not again:
             streamer.unpack(packed, slot)
-            streamer.over_packed(HOLD, packed, *held)
-        elif whole and not again:
+        elif self._chosen[number].whole and not again:
             streamer.wait_for(slot)
-        calls.push.between(number, None if means == "zero_copy" else slot).start()
-        calls.sent.between(*calls.push.parts[number]).start()
-        if packed:
-            streamer.over_packed(RESTORE, packed, *held)
-            streamer.unpacked(packed)
+        with self._held(packed):
+            calls.push.between(number, None if means == "zero_copy" else slot).start()
+            calls.sent.between(*calls.push.parts[number]).start()
         for one in calls.others:
             one.start()
         self.launches += 2 + len(calls.others)
         self._current = False
 
-    def released(self, slot: int) -> None:
-        """Allow the slot to be overwritten after the work that is queued now."""
+    def still(self, number: int) -> bool:
+        """Return whether no row of a subgraph that is in memory belongs to an active vertex now."""
+        packed = self._packed.get(number)
+        if packed is None:
+            return not self.active(number)
+        with self._held(packed):
+            (active, _, _) = self.calls.push.counts()[number]
+        self.launches += 1
+        return not active
+
+    @contextmanager
+    def _held(self, packed: Packed | None) -> Iterator[None]:
+        """Let only vertices be active whose rows are packed, within the block; None: all that are active."""
+        held = (self.streamer.arrays[self.calls.push.kernel.visits.flags], self.streamer.arrays.get(LATE))
+        if packed:
+            self.streamer.over_packed(HOLD, packed, *held)
+        yield
+        if packed:
+            self.streamer.over_packed(RESTORE, packed, *held)
+
+    def released(self, number: int, slot: int) -> None:
+        """Allow the slot and the buffer of packed rows to be overwritten after the work that is queued now."""
+        packed = self._packed.pop(number, None)
+        if packed:
+            self.streamer.unpacked(packed)
         self.streamer.free(slot)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.outofmemory.scaph.cuda_undecided import SAMPLES, SECTOR, Counted, DecidedSuperstep, Decisions, Tallies
+from engines.outofmemory.scaph.cuda_undecided import SAMPLES, SECTOR, DecidedSuperstep, Decisions
 from engines.outofmemory.scaph.cuda_unpacking import BYTES, WORDS
 from engines.outofmemory.scaph.cuda_windows import windows_of
 from engines.outofmemory.scaph.extraction import TABLE_BYTES, groups_of
@@ -82,9 +83,10 @@ class SubgraphStreamer(Streamer):
         self.note: Callable[[Array], None] | None = None  # takes the rows that a synchronous superstep reads
         self.supersteps = -1  # queued since a run began, less one
         self.sweeper: SubgraphCall | None = None  # the latest call that copied all subgraphs, if its next one may, too
+        self.sweeps = Counter[str]()  # by kernel: supersteps in a row in which it copied all subgraphs
         self.begins = False  # a run begins with the next superstep, in which all subgraphs are copied
         self.decisions: Decisions | None = None  # None: none is omitted
-        self.tallies: Tallies | None = None
+        self.omitted = 0  # decisions of a run
         self.ahead: dict[Hashable, int] = {}  # the slots of subgraphs that are copied before they are chosen
 
     @property
@@ -94,19 +96,19 @@ class SubgraphStreamer(Streamer):
 
     def replay(self, calls: Sequence[Call]) -> Replay:
         """Return the calls of a superstep, which decides how subgraphs are read unless that is omitted."""
-        prepared, tallies = self.prepared(calls), self.tallies
-        in_place = (
-            [one.counted(tallies) if isinstance(one, SubgraphCall) else one for one in prepared] if tallies else []
-        )
+        prepared = self.prepared(calls)
+        in_place = [one.call if isinstance(one, SubgraphCall) else one for one in prepared]
         return DecidedSuperstep(self.omits_decision, Streamed(self, prepared), in_place)
 
     def omits_decision(self) -> bool:
         """Begin a superstep; return whether it reads all active rows in place without a decision."""
         self.supersteps += 1
-        if not (self.tallies and self.decisions and self.decisions.omitted):
+        if not (self.decisions and self.decisions.omitted):
             return False
         self.left -= 1
-        self.begins, self.sweeper, self.tallies.used = False, None, True
+        self.omitted += 1
+        self.begins = False
+        self._forget_sweeps()
         return True
 
     def windowed(self, call: Call, listed: Sequence[Call] = ()) -> SubgraphCall:
@@ -124,13 +126,17 @@ class SubgraphStreamer(Streamer):
     def refresh(self, inputs: Inputs) -> None:
         """Forget what is in the slots: a run begins."""
         super().refresh(inputs)
-        self.sweeper, self.ahead = None, {}
+        self.ahead = {}
+        self._forget_sweeps()
+
+    def _forget_sweeps(self) -> None:
+        self.sweeper = None
+        self.sweeps.clear()
 
     def close(self) -> None:
         """Release the slots and the buffers."""
         super().close()
         self.sweeper = None
-        self.tallies = None
         self.stagings.clear()
         self._flags_owner, self.flags = None, np.zeros(0, np.bool_)
 
@@ -225,12 +231,17 @@ class SubgraphCall:
         self.counting, self.fetching = DeviceTime(times, "values"), DeviceTime(times, "flags")
 
     def start(self) -> None:
-        """Count the active rows of every subgraph, and run the kernel for each subgraph with active vertices."""
+        """Count the active rows of every subgraph, and run the kernel for each subgraph with active vertices.
+
+        The first subgraphs are copied before the counts are known if all of them were copied twice in a row, or if a
+        run begins. After one time most searches have few active rows left.
+        """
         chosen: dict[int, Choice] = {}
-        sweeper = self.streamer.sweeper
+        sweeper, sweeps = self.streamer.sweeper, self.streamer.sweeps
         if self.streamer.begins:
+            sweeps[self.kernel.name] = 1
             self.prefetch()
-        elif sweeper and (sweeper.kernel is self.kernel or self.streamer.left > 0):
+        elif sweeper and sweeps[sweeper.kernel.name] > 1 and (sweeper.kernel is self.kernel or self.streamer.left > 0):
             sweeper.prefetch()
         self.streamer.begins = False
         counts, readings, decisions = self.counts(), self.streamer.readings, self.streamer.decisions
@@ -261,14 +272,17 @@ class SubgraphCall:
         self.streamer.join(sorted(slots))
         copied = [number for number, choice in chosen.items() if choice.means == "copied"]
         if copied and len(copied) == len(self.parts):
+            sweeps[self.kernel.name] += 1
             self.streamer.sweeper = self
-        elif self.streamer.sweeper and self.streamer.sweeper.kernel is self.kernel:
+            return
+        sweeps[self.kernel.name] = 0
+        if self.streamer.sweeper and self.streamer.sweeper.kernel is self.kernel:
             self.streamer.sweeper = None
 
     def prefetch(self) -> None:
         """Queue the copies of the first subgraphs, unless some are ahead; with rounds, or another order, none."""
         streamer, slots = self.streamer, self.streamer.readings.slots
-        if streamer.ahead or streamer.readings.order.kind != "index" or streamer.plan.schedule.rounds > 1:
+        if streamer.ahead or streamer.readings.order.kind != "index" or streamer.plan.schedule.repeats:
             return
         for number in range(min(streamer.most_ahead, len(self.parts))):
             slot = streamer.ahead[self.key(number)] = slots.choose()
@@ -287,16 +301,7 @@ class SubgraphCall:
         count = len(self.parts)
         if not count:
             return []
-        grid, arguments = self._counting()
-        with self.counting.measured():
-            self.streamer.functions[name_of_test(self.kernel)](grid, (self.call.threads,), arguments)
-            self.found.get(out=self.on_host, blocking=False)
-        self.found.fill(0)
-        return [(active, edges, sectors) for active, edges, sectors in self.on_host.reshape(-1, 3)[:count].tolist()]
-
-    def _counting(self) -> tuple[tuple[int], tuple[Any, ...]]:
-        """Return the grid and the arguments of a kernel that counts; the counts are 0 before it."""
-        count, call, flags = len(self.parts), self.call, self.kernel.visits.flags
+        call, flags = self.call, self.kernel.visits.flags
         given = [call.arguments[flags]] if flags else []
         at_once = max(1, min(count, MOST_AT_ONCE))
         longest = max((last - first for first, last in self.parts), default=0)
@@ -305,12 +310,11 @@ class SubgraphCall:
             call.arguments["run"], *given, self.streamer.arrays["out_offsets"], self.ends, np.uint32(count),
             np.uint32(own), self.found,
         )  # fmt: skip
-        return (own * at_once,), arguments
-
-    def counted(self, tallies: Tallies) -> Counted:
-        """Return the call over all subgraphs, which reads in place, with the one that counts what it reads."""
-        grid, arguments = self._counting()
-        return tallies.counted(tallies.call(self.kernel, grid, self.call.threads, arguments), self.call)
+        with self.counting.measured():
+            self.streamer.functions[name_of_test(self.kernel)]((own * at_once,), (call.threads,), arguments)
+            self.found.get(out=self.on_host, blocking=False)
+        self.found.fill(0)
+        return [(active, edges, sectors) for active, edges, sectors in self.on_host.reshape(-1, 3)[:count].tolist()]
 
     def choose(self, number: int, counts: Counts) -> Choice:
         """Return how a subgraph is read, and count the bytes that are read in place."""

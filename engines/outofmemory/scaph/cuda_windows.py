@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # Count the active vertices of each window, their edges, and the sectors of host memory that hold these edges.
 # `own`: the blocks of a window.
-COUNTED = """extern "C" __global__ void {name}(Run* run, {flags}const EdgeId* rows, const Id* ends, Id n, Id own, Count* found{more})
+COUNTED = """extern "C" __global__ void {name}(Run* run, {flags}const EdgeId* rows, const Id* ends, Id n, Id own, Count* found)
 {{
     if ({never}) return;
     for (Id w = blockIdx.x / own; w < n; w += gridDim.x / own) {{
@@ -28,27 +28,9 @@ COUNTED = """extern "C" __global__ void {name}(Run* run, {flags}const EdgeId* ro
         add_counts(found + 3 * w + 1, edges);
         add_counts(found + 3 * w + 2, sectors);
     }}
-{then}}}
+}}
 """  # noqa: E501  the emulator reads a signature from one line
-# Add the windows with active vertices, their edges and their sectors to `sums`, and set the counts to 0.
-TALLIED = """    if (!last_block(ticket)) return;
-    unsigned long long* counts = reinterpret_cast<unsigned long long*>(found);
-    Count windows = 0, edges = 0, sectors = 0;
-    for (Id w = threadIdx.x; w < n; w += BLOCK) {
-        windows += atomicExch(counts + 3 * w, 0ull) > 0;
-        edges += Count(atomicExch(counts + 3 * w + 1, 0ull));
-        sectors += Count(atomicExch(counts + 3 * w + 2, 0ull));
-    }
-    add_counts(sums, windows);
-    add_counts(sums + 1, edges);
-    add_counts(sums + 2, sectors);
-"""
 SECTORS = "            sectors += Count(stop * {row}ull - 1) / 32 - Count(start * {row}ull) / 32 + 1;\n"
-
-
-def name_of_tally(kernel: CudaKernel) -> str:
-    """Return the name of the kernel that sums what another one reads in place."""
-    return f"Tally_{kernel.name}"  # no program has such a name
 
 
 @dataclass(frozen=True)
@@ -75,19 +57,10 @@ class SubgraphWindows(Windows):
 
     def test(self, kernel: CudaKernel) -> str:
         """Return the source of the kernel that counts what another one needs of each window."""
-        return self._counting(kernel, name_of_test(kernel))
-
-    def tally(self, kernel: CudaKernel) -> str:
-        """Return the source of the kernel that sums what another one needs of all windows."""
-        return self._counting(kernel, name_of_tally(kernel), ", Count* sums, Id* ticket", TALLIED)
-
-    def _counting(self, kernel: CudaKernel, name: str, more: str = "", then: str = "") -> str:
         flags, every = kernel.visits.flags, kernel.visits.every
         rows = [row for name, row in self.row_bytes if name in kernel.arguments]
         return COUNTED.format(
-            name=name,
-            more=more,
-            then=then,
+            name=name_of_test(kernel),
             flags=f"const bool* {flags}, " if flags else "",
             never=kernel.reads_no_edges.text,
             wanted=(f"{flags}[v] || {every.text}" if every else f"{flags}[v]") if flags else "true",

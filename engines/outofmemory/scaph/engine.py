@@ -23,4 +23,4 @@ class ScaphEngine(PerDevice):
 
     def __init__(self, schedule: ScaphSchedule) -> None:
         super().__init__(schedule)
-        self.stepwise = schedule.rounds == 1
+        self.stepwise = not schedule.repeats

@@ -10,6 +10,7 @@ from engines.outofmemory.scaph.levels import LevelQueue
 
 if TYPE_CHECKING:
     from engines.outofmemory.scaph.reading import Readings
+    from engines.outofmemory.schedules import ScaphSchedule
 
 MOST_SUPERSTEPS = 1_000_000
 
@@ -20,12 +21,12 @@ class QueuedSuperstep(ABC):
     While the next subgraph is read, a subgraph in memory is processed again; the queue chooses it
     (:class:`LevelQueue`). No choice depends on the time of a read, so that repeated runs are equal.
 
-    ``rounds``: the most times that a subgraph is processed. ``readings``: choose how and in which order subgraphs are
+    ``schedule``: the most times that a subgraph is processed. ``readings``: choose how and in which order subgraphs are
     read, and know the contents of the slots. A slot holds one subgraph.
     """
 
-    def __init__(self, rounds: int, readings: Readings) -> None:
-        self.queue, self.readings = LevelQueue(rounds), readings
+    def __init__(self, schedule: ScaphSchedule, readings: Readings) -> None:
+        self.queue, self.low_rounds, self.readings = LevelQueue(schedule.rounds), schedule.low_rounds, readings
         self.traffic, self.slots, self.times = readings.traffic, readings.slots, readings.times
         self.free = set(range(self.slots.count))
         self._loaded: dict[int, tuple[int, bool]] = {}  # by subgraph: its slot, and whether its value is high
@@ -50,11 +51,15 @@ class QueuedSuperstep(ABC):
     def push(self, number: int, slot: int, *, again: bool) -> None:
         """Push from the active vertices of a subgraph, once it has been read, and step the vertices that were reached.
 
-        ``again``: it has been processed before in this superstep. Otherwise only what was read may be used.
+        Only rows that were read are used. ``again``: it has been processed before in this superstep.
         """
 
-    def released(self, slot: int) -> None:
-        """Handle that a slot will be used for another subgraph; the default does nothing."""
+    @abstractmethod
+    def still(self, number: int) -> bool:
+        """Return whether no row of a subgraph that is in memory belongs to an active vertex now."""
+
+    def released(self, number: int, slot: int) -> None:
+        """Handle that the slot of a subgraph will be used for another one; the default does nothing."""
         return
 
     def process(self) -> None:
@@ -74,11 +79,21 @@ class QueuedSuperstep(ABC):
             self.queue.enter(number)
             self.queue.take()
             with self.times.part(""):
-                self.push(number, self._loaded[number][0], again=False)
+                self._push(number)
             self._leave(number, 1)
             self._again()
         while len(self.queue):
             self._again(last=True)
+
+    def _push(self, number: int) -> None:
+        """Process a subgraph for the first time; one of low value until its rows are still, or for all its rounds."""
+        slot, high = self._loaded[number]
+        self.push(number, slot, again=False)
+        for _ in range(0 if high else self.low_rounds - 1):
+            if self.still(number):
+                return
+            self.traffic.subgraphs["again"] += 1
+            self.push(number, slot, again=True)
 
     def _load(self, number: int) -> None:
         """Begin to read a subgraph. If no slot is free, replace the subgraph that was processed most often."""
@@ -95,7 +110,7 @@ class QueuedSuperstep(ABC):
     def _release(self, number: int) -> None:
         """Free the slot of a subgraph."""
         slot, _ = self._loaded.pop(number)
-        self.released(slot)
+        self.released(number, slot)
         self.free.add(slot)
 
     def _leave(self, number: int, level: int) -> None:
