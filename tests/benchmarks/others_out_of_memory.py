@@ -36,7 +36,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {"bfs": BFS, "sssp": SSSP, "cc": Compon
 ACCESS = {"aligned": 1, "chunk": 2}  # by our names; EMOGI's option -t
 IN_PLACE = 2  # EMOGI's option -m: host memory that the GPU reads in place
 MODES = {"sync": 1, "async": 1_000_000}  # rounds of packed rows
-SLOTS = 6
+SLOTS = 2
 RUNS = 5
 
 

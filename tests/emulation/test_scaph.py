@@ -265,6 +265,7 @@ def test_all_copies_are_counted(slots, size, run_scaph, monkeypatch):
 )
 def test_the_least_time_is_chosen(low, other, high, run_scaph, monkeypatch):
     monkeypatch.setattr(cuda_executor, "measured_rates", lambda *_: Rates(10.0, other))
+    monkeypatch.setattr(cuda_executor, "omits_decisions", lambda _: False)
     graph, traced = four_rows(), trace(BFS(sources="0"))
     engine = run_scaph(traced, graph, 1, window_mb=20 * 4 / 1e6, rule="chosen", low=low)
     engine.reset(BFS(sources="0").inputs(graph, 1))

@@ -27,6 +27,8 @@ READ = """\
                 const Id v = out_neighbours[e];
                 @edge
             }}"""
+# Each lane finds one of the next 32 vertices that the warp takes, and where its row is: a warp alone with one inactive
+# vertex after the other would wait for each of their flags. Then the warp reads the rows of the active ones in turn.
 # A warp requests AHEAD lines before it processes any: the warp of a long row alone would wait for each of its lines.
 # Rows of LONG edges and more are left until the block has processed the others. Then all its warps read each of them:
 # the last rows of a launch would otherwise be read by few warps, at a fraction of the rate of the link.
@@ -41,13 +43,24 @@ VERTICES_AHEAD = """
         if (!whole) __syncthreads();
         const Id begin = whole ? {begin} + Id(thread_of_grid() / Access::LANES_OF_ROW) * Access::VERTICES : 0;
         const Id end = whole ? {end} : long_count < LONG_ROWS ? long_count : LONG_ROWS;
-        const Id next = whole ? Id(threads_of_grid() / Access::LANES_OF_ROW) * Access::VERTICES : 1;
-        for (Id first_row = begin; first_row < end; first_row += next) {{
-            for (Id i = first_row; i < first_row + (whole ? Access::VERTICES : 1) && i < end; ++i) {{
-                const Id u = whole ? {vertex} : long_rows[i];
-                if (whole && !({active})) continue;
-                const EdgeId start = out_offsets[u], stop = out_offsets[u + 1];
-                if (start == stop) continue;
+        const Id next = Id(threads_of_grid() / Access::LANES_OF_ROW) * Access::VERTICES;
+        for (Id first_row = begin; first_row < end; first_row += whole ? 32 / Access::VERTICES * next : 1) {{
+            const Id of_lane = lane_id() / Access::VERTICES * next + lane_id() % Access::VERTICES;
+            const Id i = first_row + (whole ? of_lane : 0);
+            Id found = 0;
+            EdgeId begins = 0, ends = 0;
+            if (i < end) {{
+                const Id u = found = whole ? {vertex} : long_rows[i];
+                if (!whole || {active}) {{
+                    begins = out_offsets[u];
+                    ends = out_offsets[u + 1];
+                }}
+            }}
+            const unsigned rows = __ballot_sync(WARP, begins < ends) & (whole ? WARP : 1u);
+            for (unsigned left = rows; left; left &= left - 1) {{
+                const int lane = __ffs(left) - 1;
+                const Id u = __shfl_sync(WARP, found, lane);
+                const EdgeId start = __shfl_sync(WARP, begins, lane), stop = __shfl_sync(WARP, ends, lane);
                 EdgeId from = Access::first(start), step = AHEAD * Access::STEP;
                 if (whole) {{
                     {counter}if (stop - start >= LONG && keep(u, long_rows, &long_count, LONG_ROWS)) continue;

@@ -15,7 +15,8 @@ from harness.api import EngineFailure
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from engines.outofmemory.scaph.cuda_subgraphs import Counts, Packed, SubgraphStreamer
+    from engines.outofmemory.scaph.cuda_staging import Packed
+    from engines.outofmemory.scaph.cuda_subgraphs import Counts, SubgraphStreamer
     from engines.outofmemory.scaph.reading import Choice
     from engines.outofmemory.schedules import ScaphSchedule
     from harness.api.cuda import Call, CudaPlan, CudaRun

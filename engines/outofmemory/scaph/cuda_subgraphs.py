@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.outofmemory.scaph.cuda_staging import Packed, Staging
 from engines.outofmemory.scaph.cuda_undecided import SAMPLES, SECTOR, DecidedSuperstep, Decisions
 from engines.outofmemory.scaph.cuda_unpacking import BYTES, WORDS
 from engines.outofmemory.scaph.cuda_windows import windows_of
@@ -32,34 +32,6 @@ BLOCKS = 16  # of a multiprocessor, for kernels that go over the vertices of sub
 MOST_BLOCKS = 2048  # of kernels over packed rows
 MOST_AT_ONCE = 65_535  # subgraphs that have blocks of their own
 ORDER = ("resident", "copied", "extracted")  # the host packs while whole subgraphs are copied
-
-
-class Staging:
-    """A buffer of packed rows in page-locked memory (``host``), and its copy on the device (``device``).
-
-    ``copied``: the event after which ``host`` may be overwritten. ``unpacked``: the same for ``device``.
-    """
-
-    def __init__(self, nbytes: int) -> None:
-        import cupy
-
-        self.host = PinnedMemory(nbytes)
-        self.device = cupy.full(nbytes, 0xA5, np.uint8)
-        self.copied, self.unpacked = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
-
-
-@dataclass(frozen=True)
-class Packed:
-    """Packed rows in a buffer.
-
-    ``places``: by the name of an array, its offset in the buffer in bytes, and its elements per edge. ``vertices``,
-    ``edges``: the bounds of the vertices and of all their edges.
-    """
-
-    staging: Staging
-    places: Mapping[str, tuple[int, int]]
-    vertices: Bounds
-    edges: Bounds
 
 
 class SubgraphStreamer(Streamer):
@@ -301,7 +273,16 @@ class SubgraphCall:
         count = len(self.parts)
         if not count:
             return []
-        call, flags = self.call, self.kernel.visits.flags
+        grid, arguments = self._counting()
+        with self.counting.measured():
+            self.streamer.functions[name_of_test(self.kernel)](grid, (self.call.threads,), arguments)
+            self.found.get(out=self.on_host, blocking=False)
+        self.found.fill(0)
+        return [(active, edges, sectors) for active, edges, sectors in self.on_host.reshape(-1, 3)[:count].tolist()]
+
+    def _counting(self) -> tuple[tuple[int], tuple[Any, ...]]:
+        """Return the grid and the arguments of the kernel that counts; the counts are 0 before it."""
+        count, call, flags = len(self.parts), self.call, self.kernel.visits.flags
         given = [call.arguments[flags]] if flags else []
         at_once = max(1, min(count, MOST_AT_ONCE))
         longest = max((last - first for first, last in self.parts), default=0)
@@ -310,11 +291,7 @@ class SubgraphCall:
             call.arguments["run"], *given, self.streamer.arrays["out_offsets"], self.ends, np.uint32(count),
             np.uint32(own), self.found,
         )  # fmt: skip
-        with self.counting.measured():
-            self.streamer.functions[name_of_test(self.kernel)]((own * at_once,), (call.threads,), arguments)
-            self.found.get(out=self.on_host, blocking=False)
-        self.found.fill(0)
-        return [(active, edges, sectors) for active, edges, sectors in self.on_host.reshape(-1, 3)[:count].tolist()]
+        return (own * at_once,), arguments
 
     def choose(self, number: int, counts: Counts) -> Choice:
         """Return how a subgraph is read, and count the bytes that are read in place."""

@@ -28,7 +28,9 @@ BATCH = 32  # rows
 FETCHED = 256  # bytes of a row that are prefetched; the processor then follows a longer row by itself
 LINE = 64  # bytes
 ALL = np.uint32(0xFFFFFFFF)  # 32 rows
-FEW = 50_000  # packing the rows of fewer vertices, or fewer edges, takes no longer than to start threads (as in Subway)
+# Vertices to mark, or edges to copy, for each thread at least. Two threads pack the rows of 5 % of 43,690 vertices in
+# 99 us, and one in 190 us (AMD EPYC, 28 November 2026).
+FEW = 8192
 
 
 @njit(nogil=True, error_model="numpy", _nrt=False)  # pragma: no cover - compiled
