@@ -31,6 +31,11 @@ FAMILIES = (  # a file of tests, a pattern for names of tests, the number of the
     ("tests/engines/test_mapped_edges_on_cuda.py", r"test_every_superstep_is_right\[", 8),
     ("tests/engines/test_emogi_on_cuda.py", r"test_every_access_pattern_is_right\[.*-(bfs|label_propagation)-3\]", 10),
     ("tests/engines/test_scaph_on_cuda.py", r"test_every_superstep_is_right\[.*-(sssp|label_propagation)-3\]", 10),
+    (
+        "tests/engines/test_scaph_on_cuda.py",
+        r"test_queued_subgraphs_settle_at_the_answer\[.*rounds.*-False-sssp-3\]",
+        4,
+    ),
     ("tests/engines/test_named_vertices_on_cuda.py", r"test_answers\[(pull|push|persistent|tigr)-program\d+-rmat", 8),
     ("tests/engines/test_persistent_on_cuda.py", r"test_the_run_is_the_same\[", 8),
     ("tests/engines/test_untracked_on_cuda.py", r"test_(programs|algorithms|an_update)", 10),
