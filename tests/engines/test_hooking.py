@@ -11,10 +11,10 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from engines.onyx import hooking_kernels as kernels
-from engines.onyx.cpu_hooking import HookingCpuEngine, most_frequent
+from engines.onyx.cpu_hooking import HookingCpuEngine
 from engines.onyx.cuda_hooking import NAMES, HookingCudaEngine
 from engines.onyx.engine import OnyxEngine
-from engines.onyx.hooking import UNLIMITED, Flood
+from engines.onyx.hooking import SAMPLES, UNLIMITED, Flood
 from engines.onyx.schedule import OnyxSchedule
 from harness.algorithms.bfs import BFS
 from harness.algorithms.components import Components
@@ -194,7 +194,7 @@ def test_a_program_that_may_end_before_its_fixed_point_is_refused():
 
 def test_flattening_writes_only_the_vertices_of_its_range():
     parent = np.array([0, 0, 1, 2, 3, 4, 5], np.int32)
-    kernels.flatten(parent, 5, 7)
+    kernels.flatten(1, 0, np.array([0, 5, 7]), parent)
     assert parent.tolist() == [0, 0, 1, 2, 3, 0, 0]
 
 
@@ -216,7 +216,7 @@ def test_two_threads_hook_a_root_once():
     kernels.hook(parent, 2, 1)
     kernels.hook(parent, 2, 0)
     assert parent.tolist() == [0, 0, 1]
-    kernels.flatten(parent, 0, 3)
+    kernels.flatten(0, 0, np.array([0, 3]), parent)
     assert parent.tolist() == [0, 0, 0]
 
 
@@ -238,13 +238,15 @@ def test_a_root_that_another_thread_has_hooked_meanwhile_is_looked_for_again(mon
     parent, rng = np.arange(90, dtype=np.int32), np.random.default_rng(1)
     for u in rng.permutation(np.arange(2, 90)):
         kernels.hook.py_func(parent, u, u % 2 + 2 * rng.integers(u // 2))
-    kernels.flatten(parent, 0, 90)
+    kernels.flatten(0, 0, np.array([0, 90]), parent)
     assert np.array_equal(parent, np.arange(90) % 2)
 
 
 def test_the_largest_tree_is_found_by_a_sample():
-    assert most_frequent(np.array([4] * 3000 + [0] * 2000, np.int32)) == 4
-    assert most_frequent(np.empty(0, np.int32)) == -1
+    assert kernels.most_frequent(np.array([4] * 3000 + [0] * 2000, np.int32), SAMPLES) == 4
+    assert kernels.most_frequent(np.array([7, 2, 7, 2, 9], np.int32), SAMPLES) == 2, "the least of several"
+    assert kernels.most_frequent(np.array([1, 8, 1, 8, 8, 1], np.int32), 3) == 1, "every second vertex"
+    assert kernels.most_frequent(np.empty(0, np.int32), SAMPLES) == -1
 
 
 def test_the_preparation_has_its_parts():
