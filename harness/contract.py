@@ -137,7 +137,7 @@ class Transfers:
 
     @classmethod
     def total(cls, parts: Iterable[Transfers]) -> Transfers:
-        """Return the transfers of several runs together; if one did not count the bytes moved, none are."""
+        """Return the transfers of several runs together; if one did not count what was moved, nothing is."""
         parts = list(parts)
         visited, moved, requests, subgraphs = 0, Counter[str](), Counter[int](), Counter[str]()
         seconds, data = dict[str, float](), dict[str, list[int]]()
@@ -150,6 +150,7 @@ class Transfers:
             data |= {kind: [*data.get(kind, []), *steps] for kind, steps in part.data.items()}
         if any(part.visited and not part.moved for part in parts):
             moved.clear()
+            subgraphs.clear()
         return cls(visited, dict(moved), dict(requests), dict(subgraphs), seconds, data)
 
     def plain(self) -> dict[str, Any]:

@@ -120,6 +120,44 @@ def test_rows_that_were_not_packed_wait(held, run_scaph, monkeypatch):
     np.testing.assert_array_equal(engine.values("distance")[:, 0], wanted)
 
 
+def test_rows_in_memory_are_processed_until_they_are_still(run_scaph):
+    """As on the CPU: the row of 1 is processed again, and the row of 3, which becomes active, is not in memory yet.
+
+    A vertex that waits for its row does not count, or it would be found active in each of the rounds.
+    """
+    pairs = np.array([(0, 1), (0, 2), (2, 1), (1, 3), (3, 4)])
+    graph = Graph.from_edges(*pairs.T, num_vertices=5, name="again", weights=np.array([9.0, 1.0, 1.0, 1.0, 1.0]))
+    found = {}
+    for times in (1, 2, 50):
+        engine = run_scaph(program("sssp"), graph, 1, window_mb=1.0, values="low", rounds=2, low_rounds=times)
+        engine.reset(SSSP(sources="0").inputs(graph, 1))
+        found[times] = engine.run(400).transfers
+        np.testing.assert_array_equal(engine.values("distance")[:, 0], [0, 2, 1, 3, 4])
+        engine.close()
+    assert [one.subgraphs["again"] for one in found.values()] == [0, 1, 1]
+    assert [one.visited for one in found.values()] == [8 * (2 + 2 + 2 + 1), *2 * [8 * (2 + 2 + 1 + 1)]]
+
+
+def test_a_buffer_of_packed_rows_is_free_after_their_last_round(run_scaph, monkeypatch):
+    """The event after which the buffer may be overwritten is recorded after all kernels that read its table."""
+    engine, used = two_subgraphs(run_scaph, values="low", low_rounds=3), {}
+    over, unpacked = SubgraphStreamer.over_packed, SubgraphStreamer.unpacked
+
+    def noted_over(streamer, function, packed, *arrays):
+        used.setdefault(id(packed), [packed]).append(function)
+        over(streamer, function, packed, *arrays)
+
+    def noted_unpacked(streamer, packed):
+        used.setdefault(id(packed), [packed]).append("free")
+        unpacked(streamer, packed)
+
+    monkeypatch.setattr(SubgraphStreamer, "over_packed", noted_over)
+    monkeypatch.setattr(SubgraphStreamer, "unpacked", noted_unpacked)
+    engine.run(100)
+    assert any(RESTORE in uses for _, *uses in used.values())
+    assert all(uses[-1] == "free" for _, *uses in used.values())
+
+
 @pytest.mark.parametrize("values", ["high", "low"])
 def test_kernels_of_the_queue_are_counted(values, run_scaph, monkeypatch):
     """The kernels of every subgraph that is processed, and those that count active vertices and end a superstep.

@@ -105,6 +105,15 @@ def test_supersteps_without_decisions_are_those_with_decisions(name, features, p
         np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
+def test_decisions_are_not_omitted_if_kernels_read_different_arrays(prepared):
+    """Of the kernels of ALS one reads ratings, and the other does not."""
+    algorithm = algorithms()["als"]
+    graph = algorithm.prepare_graph(rmat(5, 6, max_weight=4))
+    engine = prepared("als", graph, 3, 1e9)
+    assert engine.executor.streamer.decisions is None
+    engine.close()
+
+
 @pytest.mark.parametrize("options", [{"order": "zigzag"}, {"counters": True}, {"rounds": 3}], ids=str)
 def test_decisions_are_not_omitted_if_only_they_know_what_slots_or_logs_have(options, prepared):
     engine = prepared("sssp", algorithms()["sssp"].prepare_graph(rmat(5, 6, max_weight=4)), 1, 1e9, **options)

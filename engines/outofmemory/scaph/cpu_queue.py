@@ -1,4 +1,4 @@
-"""Runs on the CPU in which subgraphs of high value are processed several times while others are read."""
+"""Runs on the CPU that process subgraphs in memory several times."""
 
 from __future__ import annotations
 

@@ -82,13 +82,15 @@ def probes_in_place(schedule: ScaphSchedule) -> bool:
 def omits_decisions(plan: CudaPlan) -> bool:
     """Return whether supersteps of a plan may read all active rows in place, without a decision.
 
-    Whole subgraphs that are kept in slots, and what is counted, are known only to decisions.
+    Whole subgraphs that are kept in slots, and what is counted, are known only to decisions. Kernels that read
+    different arrays need them, too, because a run counts the edges of all kernels together.
     """
     schedule = plan.schedule
     if not probes_in_place(schedule) or schedule.repeats or schedule.counters or schedule.order == "zigzag":
         return False
     kernels = [kernel for kernel in plan.kernels if plan.windows.takes(kernel)]
-    return bool(kernels) and all(kernel.visits.flags for kernel in kernels)
+    arrays = {frozenset(name for name, _ in plan.windows.row_bytes if name in kernel.arguments) for kernel in kernels}
+    return len(arrays) == 1 and all(kernel.visits.flags for kernel in kernels)
 
 
 def refused(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features: int) -> str:

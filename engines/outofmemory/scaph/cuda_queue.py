@@ -1,4 +1,4 @@
-"""Runs on a CUDA device that process subgraphs of high value several times while others are copied."""
+"""Runs on a CUDA device that process subgraphs in memory several times."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class CudaSuperstep(QueuedSuperstep):
     """One superstep of a run on a CUDA device.
 
     ``launches``: kernels queued so far. Slots are numbers. When a subgraph may be processed again, the active vertices
-    of all subgraphs are counted. The same counts decide what is read meanwhile, so that the host waits for the device
-    once for each subgraph.
+    of all subgraphs are counted, and the host waits for the device. The latest counts decide what is read meanwhile: of
+    a subgraph that has not been processed, more vertices may be active by then, but no fewer.
     """
 
     def __init__(self, calls: Calls, streamer: SubgraphStreamer, schedule: ScaphSchedule) -> None:

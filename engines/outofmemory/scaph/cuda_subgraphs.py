@@ -205,8 +205,8 @@ class SubgraphCall:
     def start(self) -> None:
         """Count the active rows of every subgraph, and run the kernel for each subgraph with active vertices.
 
-        The first subgraphs are copied before the counts are known if all of them were copied twice in a row, or if a
-        run begins. After one time most searches have few active rows left.
+        The first subgraphs are copied before the counts are known if all of them were copied in the last two
+        supersteps, or will be in the first one. Most searches need all subgraphs in one superstep only.
         """
         chosen: dict[int, Choice] = {}
         sweeper, sweeps = self.streamer.sweeper, self.streamer.sweeps

@@ -1,10 +1,10 @@
 """Supersteps that read all active rows in place, without deciding how each subgraph is read.
 
 Copying whole subgraphs instead of reading their active rows in place saves at most the difference of the two rates. A
-decision takes time, too: the host waits for the counts of the device, and no superstep is queued ahead meanwhile. So do
-the ends of a superstep with copies: nothing is processed during the first copy, and nothing is read while the last
-subgraph is processed. With few active rows that takes longer than copies save. Such supersteps are recorded as a CUDA
-graph and queued ahead, as those of EMOGI style are.
+decision takes time, too: the host waits for the counts of the device, and no superstep is queued ahead meanwhile. The
+ends of a superstep with copies also take time: nothing is processed during the first copy, and nothing is read while
+the last subgraph is processed. With few active rows all this takes longer than copies save. Such supersteps are
+recorded as a CUDA graph and queued ahead, as those of EMOGI style are.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Decisions:
     """Whether a decision may save more time than it takes.
 
     ``rates``: of copies and of reads in place. ``edge_bytes``: of an edge in all arrays; ``arrays``: their number.
-    ``edges``, ``vertices``: of the graph. ``subgraph_bytes``: of the largest subgraph.
+    ``edges``, ``vertices``: of the graph. ``subgraph_bytes``: of a slot.
     ``seconds``: of a decision; None until the first one has been timed. ``samples``: those that were timed.
     ``omitted``: the next supersteps read active rows in place. It follows from the latest superstep that the host
     knows: later ones may be queued already, and their active rows may be more. ``omits``: as of any
@@ -58,10 +58,10 @@ class Decisions:
         self.samples += 1
 
     def update(self, news: Mapping[str, int], queued: int) -> None:
-        """Compare the time that copies could save in the next superstep with that of a decision and of both ends.
+        """Compare the time that copies may save in the next superstep with that of a decision and of both ends.
 
-        The end is taken to last as long as the first copy. A row takes the sectors of its bytes, and one more. All rows
-        are active in a superstep that rebuilds accumulators; then all bytes are read.
+        Processing the last subgraph is taken to last as long as the first copy. A row is taken to need its bytes and a
+        sector, but all rows no more than all bytes. All are active in a superstep that rebuilds accumulators.
         """
         edges, rows = news["frontier"], news["active"]
         if news["rebuilding"]:

@@ -1,4 +1,4 @@
-"""A superstep that processes subgraphs of high value several times while others are read, on any device."""
+"""A superstep that processes subgraphs in memory several times, on any device."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class QueuedSuperstep(ABC):
     While the next subgraph is read, a subgraph in memory is processed again; the queue chooses it
     (:class:`LevelQueue`). No choice depends on the time of a read, so that repeated runs are equal.
 
-    ``schedule``: the most times that a subgraph is processed. ``readings``: choose how and in which order subgraphs are
-    read, and know the contents of the slots. A slot holds one subgraph.
+    ``schedule``: has the most times that a subgraph is processed. ``readings``: choose how and in which order subgraphs
+    are read, and know the contents of the slots. A slot holds one subgraph.
     """
 
     def __init__(self, schedule: ScaphSchedule, readings: Readings) -> None:
