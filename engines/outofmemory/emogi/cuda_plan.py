@@ -6,6 +6,7 @@ vertices. A program without a change-driven form pushes from all vertices in eve
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,10 @@ FOLDER = Path(__file__).parent
 # If nearly all sources are active, whole messages read as many edges as changes, and rounding errors do not add up.
 REBUILD_SHARE = 0.9
 LANES = {"naive": 1.0, "merged": 32.0, "aligned": 32.0, "chunk": 4.0, "tiled": 1.0}  # that read the edges of one vertex
+# Blocks that a multiprocessor can run at once, at least, with up to 4 features and with more. Without a number the
+# compiler aims at more blocks, and spills twice as many registers.
+AT_ONCE = (5, 4)
+BATCHED = ("merged", "aligned", "chunk")
 REQUESTS, COUNTED = "requests", 5  # requests of 32, 64, 96 and 128 bytes, and elements read
 CACHED = "cached_requests"  # the same for edges that are cached on the device
 
@@ -203,6 +208,8 @@ class EmogiPlanner(ThreadPlanner):
         flags = f"active_{stage.name}" if self.tracking.change_driven and not listing else ""
         visits = Visits(flags, every=REBUILDING if flags else NEVER)
         kernel = self.push_kernel(stage, listing, changes=changes).finish(unless=unless, visits=visits)
+        if self.access in BATCHED:
+            kernel = replace(kernel, bounds=f"BLOCK, {AT_ONCE[self.layout.features > 4]}")
         self.draft.add(kernel, over, LANES[self.access])
         if self.schedule.counters:
             self._count(stage, kernel, listing, unless)
