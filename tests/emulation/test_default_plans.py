@@ -52,7 +52,8 @@ def test_answers_of_whole_runs(name, skewed, large, features, emulated, monkeypa
     inputs = random_network(graph, features) if name == "belief_propagation" else algorithm.inputs(graph, features)
     engine, run = prepared("default", program, graph, features, emulated), ReferenceRun(program, graph, features)
     local = skewed == EVEN and large == LARGE and features > 3 and program.control.tolerance is not None
-    pushed = name in ("bfs", "sssp") and large == LARGE and skewed == EVEN
+    paths = name in ("bfs", "sssp") and large == LARGE and skewed == EVEN
+    pushed = paths or (local and name in ("pagerank", "hits") and features >= POLICY.pushed_features)
     # The others read changing edges, or a value of the whole graph that changes.
     adaptive = name not in ("belief_propagation", "pagerank", "hits") and large == LARGE and skewed == SKEWED
     assert engine.planned.schedule.change_driven is (local or pushed or adaptive)
