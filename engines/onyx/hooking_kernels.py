@@ -98,12 +98,12 @@ def most_frequent(root: Array, samples: int) -> int:
     if not len(root):
         return -1
     sample = np.sort(root[:: max(1, len(root) // samples)])
-    found, most, begin_of = sample[0], 0, 0
+    found, most, first = sample[0], 0, 0
     for i in range(1, len(sample) + 1):
-        if i == len(sample) or sample[i] != sample[begin_of]:
-            if i - begin_of > most:
-                found, most = sample[begin_of], i - begin_of
-            begin_of = i
+        if i == len(sample) or sample[i] != sample[first]:
+            if i - first > most:
+                found, most = sample[first], i - first
+            first = i
     return found
 
 

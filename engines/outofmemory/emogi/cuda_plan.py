@@ -44,8 +44,9 @@ FOLDER = Path(__file__).parent
 # If nearly all sources are active, whole messages read as many edges as changes, and rounding errors do not add up.
 REBUILD_SHARE = 0.9
 LANES = {"naive": 1.0, "merged": 32.0, "aligned": 32.0, "chunk": 4.0, "tiled": 1.0}  # that read the edges of one vertex
-# Blocks that a multiprocessor can run at once, at least, with up to 4 features and with more. Without a number the
-# compiler aims at more blocks, and spills twice as many registers.
+# Patterns in which a warp looks at 32 vertices at a time, and the blocks of their kernels that a multiprocessor can run
+# at once, at least, with up to 4 features and with more. Without a number the compiler aims at more blocks, and more
+# kernels spill registers.
 AT_ONCE = (5, 4)
 BATCHED = ("merged", "aligned", "chunk")
 REQUESTS, COUNTED = "requests", 5  # requests of 32, 64, 96 and 128 bytes, and elements read

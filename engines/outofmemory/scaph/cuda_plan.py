@@ -47,7 +47,7 @@ def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features:
     push = EmogiSchedule(access=resolved.access, frontier="flags", counters=False)
     draft = planned(lowered, push, facts, features).draft
     draft.windows = SubgraphWindows(slots=slots)
-    holds = bool(extracts(resolved) and resolved.repeats)
+    holds = extracts(resolved) and bool(resolved.repeats)
     if holds:
         draft.own(work(LATE, facts.num_vertices, "bool", start=0))
     made = draft.finish(resolved, FOLDER, Thresholds(rebuild=REBUILD_SHARE))
