@@ -213,11 +213,12 @@ class Policy:
     # EPYC, 27 November 2026, supersteps and the other, ms: BFS on grids without 30 % of their edges, 128^2 4.45 and
     # 0.26, with k = 16 10.3 and 2.35, 512^2 29.2 and 7.21, with k = 4 58.4 and 12.4; R-MAT 10 0.101 and 0.016, with
     # k = 4 0.108 and 0.124, R-MAT 14 0.577 and 0.451, with k = 16 1.51 and 4.02, R-MAT 18 12.4 and 23.9, with k = 16
-    # 40.7 and 157. docs/near-far.md has the times of other graphs. Hooking on two threads of an Intel Xeon, 28 November
-    # 2026, us: whole grids of 64^2 82, without 30 % of their edges 128^2 257, 256^2 927, 512^2 3,572, 1024^2 14,522;
-    # R-MAT 11 of 25,440 edges 78, 14 of 228,068 446, 16 of 955,080 1,798, 18 of 3,938,360 6,987.
+    # 40.7 and 157. docs/near-far.md has the times of other graphs. The start of near-far is of an Intel Xeon: 36 us
+    # with k = 1 and 39 with k = 2 on a whole grid of 64^2. Hooking on two threads of an Intel Xeon, 28 November 2026,
+    # us: whole grids of 64^2 82, without 30 % of their edges 128^2 257, 256^2 927, 512^2 3,572, 1024^2 14,522; R-MAT 11
+    # of 25,440 edges 78, 14 of 228,068 446, 16 of 955,080 1,798, 18 of 3,938,360 6,987.
     cpu_supersteps_s: tuple[float, float, float, float] = (20e-6, 3e-9, 0.5e-9, 20e-9)
-    cpu_near_far_s: tuple[float, float, float] = (80e-6, 22e-9, 2e-9)
+    cpu_near_far_s: tuple[float, float, float] = (5e-6, 22e-9, 2e-9)
     cpu_near_far_cached_s: tuple[float, float] = (8e-9, 1e-9)
     near_far_bytes: int = 17
     cpu_hooking_s: tuple[float, float, float, float] = (20e-6, 5e-6, 19e-9, 2.3e-9)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 
 from engines.onyx.engine import OnyxEngine
 from engines.onyx.schedule import OnyxSchedule
-from harness.contract import Device, Phases
+from harness.contract import Device
 from harness.graph import Graph
 from harness.language import Inputs
 from harness.lowering import near_far
@@ -87,14 +85,3 @@ def test_the_explanation_names_every_input_and_parameter_with_a_condition(progra
 @pytest.mark.parametrize("threads", [1, 3])
 def test_each_run_has_its_own_inputs_and_the_record_the_first(threads):
     runs_again(OnyxEngine(OnyxSchedule(order="near_far")), Device(threads=threads))
-
-
-def test_an_engine_that_is_closed_has_stopped_its_threads():
-    before = set(threading.enumerate())
-    engine, graph = OnyxEngine(OnyxSchedule(order="near_far")), scattered(1)
-    engine.prepare(PROGRAMS["lengths"], graph, 3, Device(threads=3), Phases())
-    engine.reset(Inputs({"own": starts(graph, 3, "min")}))
-    engine.run(1)
-    assert set(threading.enumerate()) > before
-    engine.close()
-    assert set(threading.enumerate()) == before
