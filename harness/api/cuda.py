@@ -41,7 +41,7 @@ from harness.lowering.cuda.run_state import RunState
 from harness.lowering.cuda.setting import CudaSetting
 from harness.lowering.cuda.streamed import Streamed, Streamer
 from harness.lowering.cuda.thread_planner import ThreadPlanner, combine_threads, thread_builder, thread_setting
-from harness.lowering.cuda.windows import Windows, aligned, name_of_test, unstreamable
+from harness.lowering.cuda.windows import SLACK, Windows, aligned, name_of_test, unstreamable
 from harness.lowering.cuda.write_back import cuda_write_back, frontier, store_sent
 from harness.lowering.edge_order import constants_by_source, places
 from harness.lowering.edge_windows import windows
@@ -62,6 +62,7 @@ __all__ = [
     "OVER",
     "PROPAGATED_SHARE",
     "REBUILDING",
+    "SLACK",
     "TEST_EVERY",
     "Bounds",
     "Call",

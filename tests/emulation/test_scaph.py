@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from engines.outofmemory.scaph import cuda_executor
+from engines.outofmemory.scaph.cuda_staging import PackedRows
 from engines.outofmemory.scaph.cuda_subgraphs import SubgraphCall, SubgraphStreamer
 from engines.outofmemory.scaph.extraction import groups_of
 from engines.outofmemory.scaph.reading import Choice
@@ -174,14 +176,20 @@ def test_sectors_read_in_place_are_those_of_the_frontier(run_scaph):
         frontier = reference.values(output).ravel() != before.ravel()
 
 
+def push_of(engine):
+    """Return the call over all edges of a superstep of a search."""
+    run = engine.executor.run_in_progress
+    calls = [call for call in run.launcher.calls(1, run.past) if call.launch]
+    [push] = (call for call in calls if engine.planned.windows.takes(call.launch.kernel))
+    return push
+
+
 def test_one_launch_processes_adjacent_subgraphs_that_are_read_in_place(run_scaph, monkeypatch):
     """Of ten subgraphs, the third one is copied, and the seventh has no active vertex."""
     graph, search = rows_of(*[10] * 100), ALGORITHMS["bfs"]
     engine = run_scaph(program("bfs"), graph, 1, values="measured", low="zero_copy", window_mb=0.0004)
     engine.reset(search.inputs(graph, 1))
-    calls = engine.executor.run_in_progress.launcher.calls(1, engine.executor.run_in_progress.past)
-    [push] = (call for call in calls if call.launch and engine.planned.windows.takes(call.launch.kernel))
-    call, started = SubgraphCall(engine.executor.streamer, push), []
+    call, started = SubgraphCall(engine.executor.streamer, push_of(engine)), []
     monkeypatch.setattr(Call, "start", lambda call: started.append(call.bounds))
     monkeypatch.setattr(SubgraphCall, "counts", lambda _: [(int(n != 6), 10, 2) for n in range(10)])
     whole = Choice(high=True, means="copied"), Choice(high=False, means="zero_copy")
@@ -301,13 +309,17 @@ def test_the_plan_prices_what_is_allocated(options, stagings, run_scaph, monkeyp
     others = sum(buffer.nbytes for buffer in plan.buffers if not buffer.of_edges)
     assert of_edges == 2 * 4 * graph.num_edges
     assert len(streamer.slots) == options.get("slots", 6)
-    assert len(streamer.stagings) == stagings
-    packed = sum(one.device.nbytes for one in streamer.stagings)
-    assert plan.bytes_needed == others + sum(slot.nbytes for slot in streamer.slots) + packed == required[-1]
+    buffers = list(streamer.packing.stagings) if stagings else []
+    assert (len(buffers), streamer.packing is None) == (stagings, not stagings)
+    packed, offsets = (sum(getattr(one, kind).nbytes for one in buffers) for kind in ("device", "offsets"))
+    assert offsets == stagings * 4 * (graph.num_vertices + 1)
+    slots = sum(slot.nbytes for slot in streamer.slots)
+    assert plan.bytes_needed == others + slots + packed + offsets == required[-1]
     flags = graph.num_vertices if stagings else 0
-    assert plan.host_bytes == of_edges + sum(one.host.nbytes for one in streamer.stagings) + flags
+    assert plan.host_bytes == of_edges + sum(one.host.nbytes for one in buffers) + flags
     assert f"{plan.host_bytes:,} bytes of page-locked host memory" in engine.explain()
     assert packed == stagings * (256 * -(-8 * groups_of(graph.num_vertices) // 256) + plan.windows.slot_bytes)
+    buffers.clear()
     registered = sys.modules["cupy"].cuda.runtime.registered
     assert len(registered) == 2 + stagings + bool(stagings)
     gc.disable()  # nothing is left to the garbage collector
@@ -315,14 +327,14 @@ def test_the_plan_prices_what_is_allocated(options, stagings, run_scaph, monkeyp
         engine.close()
         assert not registered
         assert not streamer.slots
-        assert not streamer.stagings
+        assert not (streamer.packing and streamer.packing.stagings)
     finally:
         gc.enable()
 
 
 def packed_row(streamer, offsets, row):
     """Pack a row of :func:`four_rows`."""
-    return streamer.pack(["out_neighbours"], (0, 4), offsets, np.arange(4) == row)
+    return streamer.packing.pack(["out_neighbours"], (0, 4), offsets, np.arange(4) == row)
 
 
 def row_of(staging):
@@ -353,7 +365,7 @@ def test_packed_rows_are_not_overwritten_before_they_are_copied(waits, run_scaph
 
 
 def test_copies_wait_for_kernels_and_kernels_for_copies(run_scaph, monkeypatch):
-    """Packed rows are not copied over those that are still unpacked, nor unpacked before they are there."""
+    """Packed rows are not copied over those that are still read, nor read before they are there."""
     graph, waited, wait = four_rows(), [], Stream.wait_event
     engine = run_scaph(trace(BFS(sources="0")), graph, 1, window_mb=40 * 4 / 1e6, values="low")
     streamer, offsets = engine.executor.run_in_progress.launcher.place, graph.csr.offsets
@@ -366,13 +378,94 @@ def test_copies_wait_for_kernels_and_kernels_for_copies(run_scaph, monkeypatch):
     recorded, record = [], Event.record
     monkeypatch.setattr(Event, "record", lambda event, *to: (recorded.append(event), record(event, *to)))
     packed = packed_row(streamer, offsets, 0)
-    streamer.unpack(packed, 0)
+    streamer.packing.place(packed)
+    streamer.packing.release(packed)
     staging = packed.staging
-    assert waited == [(True, staging.unpacked), (False, staging.copied)]
-    assert recorded == [staging.copied, staging.unpacked]
-    slot = streamer.slots[0].get()[: 4 * 40].view(np.uint32)
-    assert (slot[:10] == 1).all(), "the row is in its place"
-    assert (slot[10:] == 0xA5A5A5A5).all(), "others are not touched"
+    assert waited == [(True, staging.used), (False, staging.copied)]
+    assert recorded == [staging.copied, staging.used]
+    assert (row_of(staging) == 1).all()
+    np.testing.assert_array_equal(staging.offsets.get(), [0, 10, 10, 10, 10])
+
+
+@pytest.mark.parametrize("first", [0, 3, 40])
+@pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 200])
+def test_rows_that_are_not_packed_are_empty(first, count, run_scaph):
+    """The offsets of packed rows are sums of the degrees of those before them, within the vertices that were packed."""
+    rng = np.random.default_rng(count)
+    degrees = rng.integers(0, 5, 300)
+    graph = rows_of(*degrees)
+    engine = run_scaph(program("bfs"), graph, 1, window_mb=1.0, values="low")
+    streamer, last = engine.executor.run_in_progress.launcher.place, first + count
+    flags = rng.random(300) < 0.4
+    packed = streamer.packing.pack(["out_neighbours"], (first, last), graph.csr.offsets, flags)
+    packed.staging.offsets.fill(77)
+    streamer.packing.place(packed)
+    found = packed.staging.offsets.get()
+    expected = np.concatenate([[0], np.cumsum((degrees * flags)[first:last])])
+    if count:
+        np.testing.assert_array_equal(found[first : last + 1], expected)
+    assert (np.delete(found, np.s_[first : last + 1]) == 77).all()
+    ends = graph.csr.offsets
+    rows = [graph.csr.neighbours[ends[v] : ends[v + 1]] for v in range(first, last) if flags[v]]
+    at = packed.places["out_neighbours"]
+    there = packed.staging.device.get()[at : at + 4 * expected[-1]].view(np.uint32)
+    np.testing.assert_array_equal(there, np.concatenate([np.zeros(0, np.uint32), *rows]))
+
+
+GROUPED = [  # the means and edges of subgraphs with active vertices, by number; the groups; buffers have room for 10
+    ({0: ("extracted", 4), 1: ("extracted", 6)}, [[0, 1]]),
+    ({0: ("extracted", 4), 1: ("extracted", 7)}, [[0], [1]]),
+    ({0: ("extracted", 1), 3: ("extracted", 2), 8: ("extracted", 0)}, [[0, 3, 8]]),
+    ({0: ("extracted", 10), 1: ("extracted", 0), 2: ("extracted", 1)}, [[0, 1], [2]]),
+    ({0: ("extracted", 1), 1: ("copied", 1), 2: ("extracted", 0)}, [[0], [2]]),
+    ({0: ("resident", 1), 1: ("extracted", 1), 2: ("copied", 9)}, [[1]]),
+    ({0: ("extracted", 12), 1: ("extracted", 1)}, [[0], [1]]),
+    ({0: ("copied", 1)}, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("chosen", "groups"), GROUPED)
+def test_subgraphs_are_packed_together_if_they_fit_and_no_other_one_is_between_them(chosen, groups):
+    counts = [(1, chosen.get(number, ("", 0))[1], 1) for number in range(9)]
+    choices = {number: Choice(high=False, means=means) for number, (means, _) in reversed(chosen.items())}
+    windows = SimpleNamespace(edges=10)
+    call = SimpleNamespace(streamer=SimpleNamespace(plan=SimpleNamespace(windows=windows)))
+    assert SubgraphCall.packed_groups(call, choices, counts) == groups
+
+
+def test_flags_between_packed_subgraphs_are_false(run_scaph):
+    """Four subgraphs of two vertices: one that is read otherwise, and one that is wholly active, without its flags."""
+    graph = rows_of(*[10] * 8)
+    engine = run_scaph(program("bfs"), graph, 1, window_mb=20 * 4 / 1e6, values="low")
+    engine.reset(ALGORITHMS["bfs"].inputs(graph, 1))
+    push = push_of(engine)
+    call = SubgraphCall(engine.executor.streamer, push)
+    push.arguments[call.kernel.visits.flags][:8] = np.array([1, 0, 1, 1, 1, 1, 0, 1], bool)
+    flags = engine.executor.streamer.flags
+    for numbers, expected in (([0, 2, 3], [1, 0, 0, 0, 1, 1, 0, 1]), ([1, 2], [1, 1, 1, 1]), ([], [])):
+        flags[:] = True
+        call.fetch_flags(numbers, [(1, 10, 1), (2, 20, 1), (2, 20, 1), (1, 10, 1)])
+        low = 2 * numbers[0] if numbers else 0
+        np.testing.assert_array_equal(flags[low : low + len(expected)], np.array(expected, bool))
+
+
+def test_one_copy_and_one_launch_for_the_packed_rows_of_several_subgraphs(run_scaph, monkeypatch):
+    graph, search, started = rows_of(*[10] * 100), ALGORITHMS["bfs"], []
+    engine = run_scaph(program("bfs"), graph, 1, values="low", window_mb=0.0004)
+    engine.reset(search.inputs(graph, 1))
+    call, pack = SubgraphCall(engine.executor.streamer, push_of(engine)), PackedRows.pack
+    monkeypatch.setattr(Call, "start", lambda call: started.append(call.bounds))
+    packed = []
+
+    def noted(rows, names, vertices, *given):
+        packed.append(vertices)
+        return pack(rows, names, vertices, *given)
+
+    monkeypatch.setattr(PackedRows, "pack", noted)
+    monkeypatch.setattr(SubgraphCall, "counts", lambda _: [(int(n != 6), 25 * (n != 6), 2) for n in range(10)])
+    call.start()
+    assert len(call.parts) == 10
+    assert started == packed == [(0, 40), (40, 90), (90, 100)], "four times 25 edges fit, also around the seventh"
 
 
 # refusals -------------------------------------------------------------------------------------------------------------

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engines.outofmemory.scaph.cuda_packed_rows import HOLD, PLACED, RESTORE
+from engines.outofmemory.scaph.cuda_staging import PackedRows
 from engines.outofmemory.scaph.cuda_subgraphs import SubgraphStreamer
-from engines.outofmemory.scaph.cuda_unpacking import BYTES, HOLD, RESTORE, WORDS
 from harness.algorithms.sssp import SSSP
 from harness.emulation.compiler import Kernel
 from harness.graph import Graph
@@ -69,10 +70,9 @@ def test_the_queue_reads_less_than_a_round_each(run_scaph):
     assert moved[4] < moved[1] / 1.3
 
 
-def two_subgraphs(run_scaph, **options):
+def two_subgraphs(run_scaph, pairs=((0, 1), (0, 3), (1, 2), (2, 4), (3, 5)), **options):
     """Return an engine before a search from vertex 0 in two subgraphs, with zeros in the slots of the device."""
-    pairs = np.array([(0, 1), (0, 3), (1, 2), (2, 4), (3, 5)])
-    graph = Graph.from_edges(*pairs.T, num_vertices=6, name="late", weights=np.ones(5))
+    graph = Graph.from_edges(*np.array(pairs).T, num_vertices=6, name="late", weights=np.ones(len(pairs)))
     engine = run_scaph(program("sssp"), graph, 1, window_mb=3 * 8e-6, **options)
     engine.reset(SSSP(sources="0").inputs(graph, 1))
     for slot in engine.executor.streamer.slots:
@@ -99,21 +99,30 @@ def test_the_queue_waits_for_copies(waits, run_scaph, monkeypatch):
     np.testing.assert_array_equal(engine.values("distance")[:, 0], wanted)
 
 
+# Without more pairs, one buffer has room for the rows of 1 and 3. Subgraphs of low value are packed alone if others may
+# have a high value.
+LATE = [
+    {"alpha": 1.0, "beta": 1.0},
+    {"values": "low", "pairs": ((0, 1), (0, 3), (1, 2), (1, 0), (1, 3), (2, 4), (3, 5), (3, 0))},
+]
+
+
 @pytest.mark.parametrize("held", [True, False])
-def test_rows_that_were_not_packed_wait(held, run_scaph, monkeypatch):
+@pytest.mark.parametrize("options", LATE, ids=["queue", "packed"])
+def test_rows_that_were_not_packed_wait(options, held, run_scaph, monkeypatch):
     """Vertex 2 becomes active after the row of vertex 3, in its subgraph, was packed: it waits for its own row.
 
-    Without that its row is read where none is (there are zeros), and vertex 4 is not reached.
+    Without that it sends an empty row, and vertex 4 is not reached.
     """
-    engine = two_subgraphs(run_scaph, values="low", rounds=2)
+    engine = two_subgraphs(run_scaph, rounds=2, **options)
     if not held:
-        over = SubgraphStreamer.over_packed
+        over = PackedRows.over
 
-        def without(streamer, function, *given):
+        def without(rows, function, *given):
             if function != HOLD:
-                over(streamer, function, *given)
+                over(rows, function, *given)
 
-        monkeypatch.setattr(SubgraphStreamer, "over_packed", without)
+        monkeypatch.setattr(PackedRows, "over", without)
     taken = engine.run(100)
     assert taken.transfers.subgraphs["low"] == (5 if held else 4), "the subgraph of the row that waits again, later"
     wanted = [0, 1, 2, 1, 3 if held else np.inf, 2]
@@ -141,18 +150,18 @@ def test_rows_in_memory_are_processed_until_they_are_still(run_scaph):
 def test_a_buffer_of_packed_rows_is_free_after_their_last_round(run_scaph, monkeypatch):
     """The event after which the buffer may be overwritten is recorded after all kernels that read its table."""
     engine, used = two_subgraphs(run_scaph, values="low", low_rounds=3), {}
-    over, unpacked = SubgraphStreamer.over_packed, SubgraphStreamer.unpacked
+    over, release = PackedRows.over, PackedRows.release
 
-    def noted_over(streamer, function, packed, *arrays):
+    def noted_over(rows, function, packed, *arrays):
         used.setdefault(id(packed), [packed]).append(function)
-        over(streamer, function, packed, *arrays)
+        over(rows, function, packed, *arrays)
 
-    def noted_unpacked(streamer, packed):
+    def noted_release(rows, packed):
         used.setdefault(id(packed), [packed]).append("free")
-        unpacked(streamer, packed)
+        release(rows, packed)
 
-    monkeypatch.setattr(SubgraphStreamer, "over_packed", noted_over)
-    monkeypatch.setattr(SubgraphStreamer, "unpacked", noted_unpacked)
+    monkeypatch.setattr(PackedRows, "over", noted_over)
+    monkeypatch.setattr(PackedRows, "release", noted_release)
     engine.run(100)
     assert any(RESTORE in uses for _, *uses in used.values())
     assert all(uses[-1] == "free" for _, *uses in used.values())
@@ -172,7 +181,7 @@ def test_kernels_of_the_queue_are_counted(values, run_scaph, monkeypatch):
 
     monkeypatch.setattr(Kernel, "_run", noted)
     statistics = engine.run(100)
-    packing = {WORDS, BYTES, HOLD, RESTORE}
+    packing = {PLACED, HOLD, RESTORE}
     assert (packing & set(names) == set()) == (values == "high")
     counted = [name for name in names if name not in packing]
     assert engine.operations(statistics).launches == len(counted) - 1

@@ -138,7 +138,7 @@ class MadeStreamer:
         self.slots = [self.on_device(np.zeros(SLOT, np.uint8))]
         self.stream, self.streams = SimpleNamespace(ptr=77), self
         self.plan, self.multiprocessors = SimpleNamespace(threads=THREADS), MULTIPROCESSORS
-        self.functions, self.packer, self.packed = {scaph.ADJACENT: self.read}, self, []
+        self.functions, self.packing, self.packer, self.packed = {scaph.ADJACENT: self.read}, self, self, []
         self.store = SimpleNamespace(graph=SimpleNamespace(csr=SimpleNamespace(offsets=np.minimum(ends, edges))))
         self.stagings = [SimpleNamespace(host=SimpleNamespace(host=np.zeros(SLOT, np.uint8)))]
         clock.cuda.runtime.memcpyAsync, clock.cuda.Device = self.copied, lambda: self

@@ -10,7 +10,8 @@ import pytest
 from engines.outofmemory.scaph import part_times
 from engines.outofmemory.scaph.cpu_calls import GAP_BYTES
 from engines.outofmemory.scaph.cuda_queue import CudaSuperstep
-from engines.outofmemory.scaph.cuda_subgraphs import BLOCKS, MOST_AT_ONCE, MOST_BLOCKS, SubgraphCall, SubgraphStreamer
+from engines.outofmemory.scaph.cuda_staging import MOST_BLOCKS, PackedRows
+from engines.outofmemory.scaph.cuda_subgraphs import BLOCKS, MOST_AT_ONCE, SubgraphCall
 from engines.outofmemory.scaph.queued import QueuedSuperstep
 from engines.outofmemory.scaph.reading import Readings
 from engines.outofmemory.schedules import ScaphSchedule
@@ -97,17 +98,15 @@ def test_rows_are_read_together_up_to_a_gap_of_4096_bytes(between):
 @pytest.mark.parametrize(
     ("vertices", "blocks"),
     [
-        ((5, 5), 1), ((70, 71), 1), ((70, 102), 1), ((70, 103), 2), ((900, 900 + 32 * MOST_BLOCKS), MOST_BLOCKS),
-        ((900, 901 + 32 * MOST_BLOCKS), MOST_BLOCKS),
+        ((5, 5), 1), ((70, 71), 1), ((70, 166), 1), ((70, 167), 2), ((900, 900 + 96 * MOST_BLOCKS), MOST_BLOCKS),
+        ((900, 901 + 96 * MOST_BLOCKS), MOST_BLOCKS),
     ],
 )  # fmt: skip
-def test_a_block_takes_the_packed_rows_of_32_vertices_until_there_are_enough_blocks(vertices, blocks):
+def test_a_thread_takes_a_vertex_until_there_are_enough_blocks(vertices, blocks):
     launched = []
-    streamer = SimpleNamespace(
-        plan=SimpleNamespace(threads=96), functions={"unpack": lambda *launch: launched.append(launch)}
-    )
+    rows = SimpleNamespace(threads=96, functions={"place": lambda *launch: launched.append(launch)})
     packed = SimpleNamespace(vertices=vertices, staging=SimpleNamespace(device="table"))
-    SubgraphStreamer.over_packed(streamer, "unpack", packed, "more")
+    PackedRows.over(rows, "place", packed, "more")
     assert launched == [((blocks,), (96,), ("table", *vertices, "more"))]
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from engines.outofmemory.scaph.activity import ActivityLog
+from engines.outofmemory.scaph.cuda_packed_rows import HOLD, LATE, PLACED, RESTORE
 from engines.outofmemory.scaph.cuda_plan import omits_decisions, probes_in_place
 from engines.outofmemory.scaph.cuda_queue import solve
 from engines.outofmemory.scaph.cuda_rates import ADJACENT, measured_rates
 from engines.outofmemory.scaph.cuda_subgraphs import SubgraphStreamer
 from engines.outofmemory.scaph.cuda_undecided import Decisions
-from engines.outofmemory.scaph.cuda_unpacking import BYTES, HOLD, LATE, RESTORE, WORDS
 from engines.outofmemory.scaph.cuda_windows import windows_of
 from engines.outofmemory.scaph.queued import MOST_SUPERSTEPS
 from engines.outofmemory.scaph.reading import Readings
@@ -50,7 +50,7 @@ class ScaphCudaExecutor(CudaExecutor):
 
     def function_names(self) -> Iterable[str]:
         """Return the names of the functions of the module that are launched."""
-        packed = (WORDS, BYTES) if self.packer else ()
+        packed = (PLACED,) if self.packer else ()
         held = (HOLD, RESTORE) if LATE in self.plan.named else ()
         probes = (ADJACENT,) if probes_in_place(self.plan.schedule) else ()
         return (*super().function_names(), *packed, *held, *probes)

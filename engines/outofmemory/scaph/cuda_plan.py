@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from engines.outofmemory.emogi.cuda_plan import FOLDER, REBUILD_SHARE, planned
 from engines.outofmemory.scaph.asynchronous import out_of_step
+from engines.outofmemory.scaph.cuda_packed_rows import HOLD_LATE, LATE, PLACE
 from engines.outofmemory.scaph.cuda_rates import IN_PLACE
-from engines.outofmemory.scaph.cuda_unpacking import HOLD_LATE, LATE, UNPACKING
 from engines.outofmemory.scaph.cuda_windows import SubgraphWindows, windows_of
 from engines.outofmemory.scaph.extraction import TABLE_BYTES, groups_of
 from engines.outofmemory.schedules import EmogiSchedule
@@ -62,11 +62,12 @@ def plan(program: Program, schedule: ScaphSchedule, facts: GraphFacts, features:
     if min(made.windows.edges, facts.num_edges) >= MOST_PACKED:
         return No("low=extract packs at most 2^32 - 1 edges of a subgraph; give a smaller window_mb")
     table = aligned(TABLE_BYTES * groups_of(facts.num_vertices))
+    (offsets,) = (buffer for buffer in made.buffers if buffer.name == "out_offsets")
     windows = replace(
-        windows_of(made), stagings=STAGINGS, staging_bytes=table + made.windows.slot_bytes,
+        windows_of(made), stagings=STAGINGS, staging_bytes=table + made.windows.slot_bytes, offset_bytes=offsets.nbytes,
         extra_host_bytes=facts.num_vertices,
     )  # fmt: skip
-    return replace(made, windows=windows, source=made.source + UNPACKING + HOLD_LATE * holds)
+    return replace(made, windows=windows, source=made.source + PLACE + HOLD_LATE * holds)
 
 
 def extracts(schedule: ScaphSchedule) -> bool:

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from engines.outofmemory.scaph.cuda_packed_rows import HOLD, LATE, RESTORE
+from engines.outofmemory.scaph.cuda_plan import extracts
 from engines.outofmemory.scaph.cuda_subgraphs import SubgraphCall
-from engines.outofmemory.scaph.cuda_unpacking import HOLD, LATE, RESTORE
 from engines.outofmemory.scaph.queued import MOST_SUPERSTEPS, QueuedSuperstep
 from harness.api import EngineFailure
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from engines.outofmemory.scaph.cuda_subgraphs import Counts, SubgraphStreamer
     from engines.outofmemory.scaph.reading import Choice
     from engines.outofmemory.schedules import ScaphSchedule
-    from harness.api.cuda import Call, CudaPlan, CudaRun
+    from harness.api.cuda import Bounds, Call, CudaPlan, CudaRun
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,29 @@ class Calls:
         others = [call for call in calls[:-1] if call is not push and call is not sent]
         return cls(SubgraphCall(streamer, push), sent, others, calls[-1])
 
+    def step(self, push: Call, vertices: Bounds, packed: Packed | None) -> int:
+        """Push from the active ones of some vertices, and step those that were reached; return the launches.
+
+        ``push``: the call for these vertices. ``vertices``: their bounds. ``packed``: only those with packed rows push.
+        """
+        with self.held(packed):
+            push.start()
+            self.sent.between(*vertices).start()
+        for one in self.others:
+            one.start()
+        return 2 + len(self.others)
+
+    @contextmanager
+    def held(self, packed: Packed | None) -> Iterator[None]:
+        """Let only vertices be active whose rows are packed, within the block; None: all that are active."""
+        arrays = self.push.streamer.arrays
+        flags = arrays[self.push.kernel.visits.flags], arrays.get(LATE)
+        if packed:
+            self.push.packing.over(HOLD, packed, *flags)
+        yield
+        if packed:
+            self.push.packing.over(RESTORE, packed, *flags)
+
 
 def solve(run: CudaRun, plan: CudaPlan, streamer: SubgraphStreamer) -> None:
     """Run until settled on the current stream.
@@ -54,6 +78,7 @@ def solve(run: CudaRun, plan: CudaPlan, streamer: SubgraphStreamer) -> None:
     (:class:`QueuedSuperstep`). Raises EngineFailure if that takes more than MOST_SUPERSTEPS.
     """
     run.superstep(0)
+    made = PackedSuperstep if plan.schedule.values == "low" and extracts(plan.schedule) else CudaSuperstep
     calls, number = Calls.of(plan, streamer, run.launcher.calls(1, run.past)), 1
     while not run.state.fields()["settled"]:
         if number > MOST_SUPERSTEPS:
@@ -61,7 +86,7 @@ def solve(run: CudaRun, plan: CudaPlan, streamer: SubgraphStreamer) -> None:
                 f"the run has not settled after {MOST_SUPERSTEPS:,} supersteps; give {plan.schedule.once}"
             )
         run.state.note(first=number)  # the record of this superstep is the first one
-        superstep = CudaSuperstep(calls, streamer, plan.schedule)
+        superstep = made(calls, streamer, plan.schedule)
         superstep.process()
         calls.end.start()
         visited = int(run.past[0].get()[1])
@@ -110,24 +135,20 @@ class CudaSuperstep(QueuedSuperstep):
         if choice.means == "copied":
             self.streamer.fill(slot, push.names, *push.edges(number))
         elif choice.means == "extracted":
-            flags = push.flags([number], counts)[number]
-            self._packed[number] = self.streamer.pack(push.names, push.parts[number], push.offsets, flags)
+            push.fetch_flags([number], counts)
+            self._packed[number] = push.pack([number])
         return choice.high
 
     def push(self, number: int, slot: int, *, again: bool) -> None:
         """Push from the active vertices of a subgraph, and step the vertices that were reached."""
-        calls, streamer, means = self.calls, self.streamer, self._chosen[number].means
+        calls, push, choice = self.calls, self.calls.push, self._chosen[number]
         packed = self._packed.get(number)
         if packed and not again:
-            streamer.unpack(packed, slot)
-        elif self._chosen[number].whole and not again:
-            streamer.wait_for(slot)
-        with self._held(packed):
-            calls.push.between(number, None if means == "zero_copy" else slot).start()
-            calls.sent.between(*calls.push.parts[number]).start()
-        for one in calls.others:
-            one.start()
-        self.launches += 2 + len(calls.others)
+            push.packing.place(packed)
+        elif choice.whole and not again:
+            self.streamer.wait_for(slot)
+        call = push.over(packed) if packed else push.between(number, slot if choice.whole else None)
+        self.launches += calls.step(call, push.parts[number], packed)
         self._current = False
 
     def still(self, number: int) -> bool:
@@ -135,24 +156,60 @@ class CudaSuperstep(QueuedSuperstep):
         packed = self._packed.get(number)
         if packed is None:
             return not self.active(number)
-        with self._held(packed):
+        with self.calls.held(packed):
             (active, _, _) = self.calls.push.counts()[number]
         self.launches += 1
         return not active
-
-    @contextmanager
-    def _held(self, packed: Packed | None) -> Iterator[None]:
-        """Let only vertices be active whose rows are packed, within the block; None: all that are active."""
-        held = (self.streamer.arrays[self.calls.push.kernel.visits.flags], self.streamer.arrays.get(LATE))
-        if packed:
-            self.streamer.over_packed(HOLD, packed, *held)
-        yield
-        if packed:
-            self.streamer.over_packed(RESTORE, packed, *held)
 
     def released(self, number: int, slot: int) -> None:
         """Allow the slot and the buffer of packed rows to be overwritten after the work that is queued now."""
         packed = self._packed.pop(number, None)
         if packed:
-            self.streamer.unpacked(packed)
+            self.calls.push.packing.release(packed)
         self.streamer.free(slot)
+
+
+class PackedSuperstep:
+    """One superstep in which the rows of all active vertices are packed (Subway, Sabet et al. 2020, asynchronous mode).
+
+    Rows are packed in groups of subgraphs, as many together as fit in a buffer. A group is processed ``low_rounds``
+    times, or until none of its rows is active. Vertices that become active in a superstep wait for the next one, unless
+    their rows are packed and have not been processed, or are processed again.
+
+    ``launches``: kernels queued so far.
+    """
+
+    def __init__(self, calls: Calls, streamer: SubgraphStreamer, schedule: ScaphSchedule) -> None:
+        self.calls, self.readings, self.low_rounds, self.launches = calls, streamer.readings, schedule.low_rounds, 0
+
+    def process(self) -> None:
+        """Pack and process all groups. A group is packed while the one before is processed for the first time."""
+        push = self.calls.push
+        counts = push.counts()
+        self.launches += 1
+        chosen = {number: push.choose(number, counts[number]) for number, (active, _, _) in enumerate(counts) if active}
+        push.fetch_flags(sorted(chosen), counts)
+        groups = push.packed_groups(chosen, counts)
+        coming = [push.pack(group) for group in groups[:1]]
+        for at, group in enumerate(groups):
+            packed = coming.pop()
+            push.packing.place(packed)
+            self._step(packed)
+            coming += [push.pack(following) for following in groups[at + 1 : at + 2]]
+            for _ in range(self.low_rounds - 1):
+                if self._still(packed, group):
+                    break
+                self.readings.traffic.subgraphs["again"] += len(group)
+                self._step(packed)
+            push.packing.release(packed)
+
+    def _step(self, packed: Packed) -> None:
+        """Push from the active vertices whose rows are packed, and step those that were reached."""
+        self.launches += self.calls.step(self.calls.push.over(packed), packed.vertices, packed)
+
+    def _still(self, packed: Packed, group: Sequence[int]) -> bool:
+        """Return whether no vertex of a group whose row is packed is active now."""
+        with self.calls.held(packed):
+            counts = self.calls.push.counts()
+        self.launches += 1
+        return not any(counts[number][0] for number in group)

@@ -62,14 +62,14 @@ def measured_rates(streamer: SubgraphStreamer, means: str) -> Rates:
         return most, seconds_on(current, lambda: read_in_place(streamer, part(sample, most), most // 4))
 
     def pack(_: int) -> tuple[int, float]:
-        assert streamer.packer is not None
+        assert streamer.packing is not None
         begin, offsets = time.perf_counter(), streamer.store.graph.csr.offsets
         vertices = min(int(np.searchsorted(offsets, whole // 4, side="right")) - 1, len(offsets) - 1)
         flags = np.arange(vertices) % EVERY == 0
-        table, room = np.zeros((groups_of(vertices), 2), np.uint32), streamer.stagings[0].host.host
-        edges = streamer.packer.mark(flags, offsets, 0, table)
+        table, room = np.zeros((groups_of(vertices), 2), np.uint32), streamer.packing.stagings[0].host.host
+        edges = streamer.packing.packer.mark(flags, offsets, 0, table)
         packed = room[: 4 * edges].view(np.uint32)
-        streamer.packer.copy(table, offsets, 0, edges, 1, on_host(neighbours), packed)
+        streamer.packing.packer.copy(table, offsets, 0, edges, 1, on_host(neighbours), packed)
         return 4 * edges, time.perf_counter() - begin
 
     copied = rate_of(copy)

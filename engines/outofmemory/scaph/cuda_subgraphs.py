@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.outofmemory.scaph.cuda_staging import Packed, Staging
+from engines.outofmemory.scaph.cuda_staging import PackedRows
 from engines.outofmemory.scaph.cuda_undecided import SAMPLES, SECTOR, DecidedSuperstep, Decisions
-from engines.outofmemory.scaph.cuda_unpacking import BYTES, WORDS
 from engines.outofmemory.scaph.cuda_windows import windows_of
 from engines.outofmemory.scaph.extraction import TABLE_BYTES, groups_of
 from engines.outofmemory.scaph.part_times import DeviceTime
-from harness.api.cuda import PinnedMemory, Streamed, Streamer, aligned, name_of_test, on_host, windows
+from harness.api.cuda import PinnedMemory, Streamed, Streamer, name_of_test, windows
 
 if TYPE_CHECKING:
+    from engines.outofmemory.scaph.cuda_staging import Packed
     from engines.outofmemory.scaph.packing import Packer
     from engines.outofmemory.scaph.reading import Choice, Readings
     from harness.api import Inputs
@@ -29,9 +29,8 @@ Array = NDArray[Any]
 Counts: TypeAlias = tuple[int, int, int]  # active vertices, their edges, and the sectors that hold these edges
 
 BLOCKS = 16  # of a multiprocessor, for kernels that go over the vertices of subgraphs
-MOST_BLOCKS = 2048  # of kernels over packed rows
 MOST_AT_ONCE = 65_535  # subgraphs that have blocks of their own
-ORDER = ("resident", "copied", "extracted")  # the host packs while whole subgraphs are copied
+WHOLE = ("resident", "copied")
 
 
 class SubgraphStreamer(Streamer):
@@ -45,13 +44,14 @@ class SubgraphStreamer(Streamer):
         multiprocessors: int,
     ) -> None:  # fmt: skip
         super().__init__(plan, store, functions, arrays)
-        self.readings, self.packer, self.multiprocessors = readings, packer, multiprocessors
+        self.readings, self.multiprocessors = readings, multiprocessors
         sizes = windows_of(plan)
-        self.stagings = [Staging(sizes.staging_bytes) for _ in range(sizes.stagings)]
         flags = PinnedMemory(sizes.extra_host_bytes) if sizes.extra_host_bytes else None
         self._flags_owner = flags
         self.flags: Array = flags.host.view(np.bool_) if flags else np.zeros(0, np.bool_)
-        self._packed = 0
+        self.packing: PackedRows | None = None
+        if packer:
+            self.packing = PackedRows(plan, functions, arrays, packer, readings, self.stream)
         self.note: Callable[[Array], None] | None = None  # takes the rows that a synchronous superstep reads
         self.supersteps = -1  # queued since a run began, less one
         self.sweeper: SubgraphCall | None = None  # the latest call that copied all subgraphs, if its next one may, too
@@ -109,74 +109,9 @@ class SubgraphStreamer(Streamer):
         """Release the slots and the buffers."""
         super().close()
         self.sweeper = None
-        self.stagings.clear()
+        if self.packing:
+            self.packing.close()
         self._flags_owner, self.flags = None, np.zeros(0, np.bool_)
-
-    def pack(self, names: Sequence[str], vertices: Bounds, offsets: Array, flags: Array) -> Packed:
-        """Pack rows of consecutive vertices, and queue their copy to the device.
-
-        ``names``: of the edge arrays. ``vertices``: the bounds of the vertices. ``flags``: which of them, bool[n].
-        ``offsets``: of all rows, int64[V + 1]. The host waits until a buffer is free.
-        """
-        import cupy
-
-        staging = self.stagings[self._packed % len(self.stagings)]
-        self._packed += 1
-        staging.copied.synchronize()
-        with self.readings.times.part("packing"):
-            packed, end = self._pack(staging, names, vertices, offsets, flags)
-        self.stream.wait_event(staging.unpacked)
-        cupy.cuda.runtime.memcpyAsync(
-            int(staging.device.data.ptr), staging.host.pointer, end, cupy.cuda.runtime.memcpyHostToDevice,
-            self.stream.ptr,
-        )  # fmt: skip
-        staging.copied.record(self.stream)
-        return packed
-
-    def _pack(
-        self, staging: Staging, names: Sequence[str], vertices: Bounds, offsets: Array, flags: Array
-    ) -> tuple[Packed, int]:
-        """Pack rows into a buffer of the host; return them and the offset of their end in bytes."""
-        assert self.packer is not None
-        first, last = vertices
-        groups, room = groups_of(last - first), staging.host.host
-        table = room[: TABLE_BYTES * groups].view(np.uint32).reshape(groups, 2)
-        edges = self.packer.mark(flags, offsets, first, table)
-        at, places = aligned(table.nbytes), {}
-        for name in names:
-            unit = np.uint8 if self.rows[name] % 4 else np.uint32
-            width, size = self.rows[name] // np.dtype(unit).itemsize, edges * self.rows[name]
-            source, packed = on_host(self.arrays[name]).view(unit), room[at : at + size].view(unit)
-            self.packer.copy(table, offsets, first, edges, width, source, packed)
-            places[name] = at, width
-            at += aligned(size)
-        self.readings.traffic.moved["extracted"] += table.nbytes + edges * sum(self.rows[name] for name in names)
-        return Packed(staging, places, vertices, (int(offsets[first]), int(offsets[last]))), at
-
-    def unpack(self, packed: Packed, number: int) -> None:
-        """Queue the kernels that move packed rows to their places in a slot, after the copy of the rows."""
-        import cupy
-
-        cupy.cuda.get_current_stream().wait_event(packed.staging.copied)
-        pointers = self.pointers(number, list(packed.places), *packed.edges)
-        for name, (at, width) in packed.places.items():
-            rows = np.uint64(int(packed.staging.device.data.ptr) + at)
-            function = BYTES if self.rows[name] % 4 else WORDS
-            self.over_packed(function, packed, self.arrays["out_offsets"], rows, np.uint32(width), pointers[name])
-        self.unpacked(packed)
-
-    def over_packed(self, function: str, packed: Packed, *arguments: Any) -> None:
-        """Queue a kernel over the vertices of packed rows; it takes their table, their bounds and ``arguments``."""
-        first, last = packed.vertices
-        blocks = max(1, min(groups_of(last - first), MOST_BLOCKS))
-        given = (packed.staging.device, np.uint32(first), np.uint32(last), *arguments)
-        self.functions[function]((blocks,), (self.plan.threads,), given)
-
-    def unpacked(self, packed: Packed) -> None:
-        """Allow the buffer on the device to be overwritten after the work that is queued now."""
-        import cupy
-
-        packed.staging.unpacked.record(cupy.cuda.get_current_stream())
 
 
 class SubgraphCall:
@@ -231,15 +166,22 @@ class SubgraphCall:
             decisions.add(time.perf_counter() - began)
         if self.streamer.note:
             self._note(self.streamer.note, counts)
-        flags = self.flags([number for number, choice in chosen.items() if choice.means == "extracted"], counts)
+        groups = self.packed_groups(chosen, counts)
+        if groups:
+            self.fetch_flags([number for group in groups for number in group], counts)
         resident = {number for number, choice in chosen.items() if choice.means == "resident"}
         arranged = readings.order.arranged({number: counts[number][1] for number in chosen}, resident)
         slots = set()
         with self.streamer.streams.forked():
-            for means in ORDER:
+            for means in WHOLE:
                 for number in arranged:
                     if chosen[number].means == means:
-                        slots.add(self._process(number, means, flags.get(number)))
+                        slots.add(self._process(number, means))
+            for group in groups:  # the host packs while whole subgraphs are copied
+                packed = self.pack(group)
+                self.packing.place(packed)
+                self.over(packed).start()
+                self.packing.release(packed)
             self._read_in_place(chosen)
         self.streamer.join(sorted(slots))
         copied = [number for number, choice in chosen.items() if choice.means == "copied"]
@@ -265,8 +207,9 @@ class SubgraphCall:
     def _note(self, note: Callable[[Array], None], counts: Sequence[Counts]) -> None:
         """Note the vertices whose edges are read."""
         numbers = [number for number, (active, _, _) in enumerate(counts) if active]
-        for number, flags in self.flags(numbers, counts).items():
-            note(self.parts[number][0] + np.flatnonzero(flags))
+        self.fetch_flags(numbers, counts)
+        for first, last in (self.parts[number] for number in numbers):
+            note(first + np.flatnonzero(self.streamer.flags[first:last]))
 
     def counts(self) -> list[Counts]:
         """Return the counts of each subgraph, after waiting for the stream."""
@@ -309,21 +252,59 @@ class SubgraphCall:
             readings.traffic.moved["zero_copy"] += in_place
         return choice
 
-    def flags(self, numbers: Sequence[int], counts: Sequence[Counts]) -> dict[int, Array]:
-        """Wait for the stream; return the flags of the vertices of some subgraphs in host memory, bool[n] each.
+    def fetch_flags(self, numbers: Sequence[int], counts: Sequence[Counts]) -> None:
+        """Wait for the stream, and set the flags in host memory of the vertices of some subgraphs.
 
-        ``numbers``: the subgraphs, ascending. The arrays are valid until the next call.
+        ``numbers``: the subgraphs, ascending. The flags of the subgraphs between them become false.
         """
-        parts = {number: self.parts[number] for number in numbers}
-        partly = [part for number, part in parts.items() if counts[number][0] < part[1] - part[0]]
+        if not numbers:
+            return
+        flags, sizes = self.streamer.flags, {number: last - first for number, (first, last) in enumerate(self.parts)}
+        partly = [number for number in numbers if counts[number][0] < sizes[number]]
         if partly:
-            low, high = partly[0][0], partly[-1][1]
+            low, high = self.parts[partly[0]][0], self.parts[partly[-1]][1]
             with self.fetching.measured():
-                self.call.arguments[self.kernel.visits.flags][low:high].get(out=self.streamer.flags[low:high])
-        return {
-            number: self.streamer.flags[first:last] if (first, last) in partly else np.ones(last - first, np.bool_)
-            for number, (first, last) in parts.items()
-        }
+                self.call.arguments[self.kernel.visits.flags][low:high].get(out=flags[low:high])
+        fetched, wanted = set(partly), set(numbers)
+        for number in range(numbers[0], numbers[-1] + 1):
+            if number not in fetched:
+                first, last = self.parts[number]
+                flags[first:last] = number in wanted
+
+    def packed_groups(self, chosen: Mapping[int, Choice], counts: Sequence[Counts]) -> list[list[int]]:
+        """Return the subgraphs whose active rows are packed, in groups whose rows are packed together.
+
+        The rows of a group fit in a buffer. No other chosen subgraph is between those of a group, so that one launch
+        processes them.
+        """
+        groups: list[list[int]] = []
+        room = 0  # edges that the last group has room for
+        for number in sorted(chosen):
+            edges = counts[number][1]
+            if chosen[number].means != "extracted":
+                room = -1
+            elif groups and edges <= room:
+                groups[-1].append(number)
+                room -= edges
+            else:
+                groups.append([number])
+                room = self.streamer.plan.windows.edges - edges
+        return groups
+
+    @property
+    def packing(self) -> PackedRows:
+        """Return the buffers of packed rows."""
+        assert self.streamer.packing is not None, "the plan has windows for packed rows"
+        return self.streamer.packing
+
+    def pack(self, group: Sequence[int]) -> Packed:
+        """Pack the rows of a group of subgraphs whose flags are set in host memory."""
+        vertices = self.parts[group[0]][0], self.parts[group[-1]][1]
+        return self.packing.pack(self.names, vertices, self.offsets, self.streamer.flags)
+
+    def over(self, packed: Packed) -> Call:
+        """Return the call for packed rows."""
+        return self.call.between(*packed.vertices, **packed.arrays)
 
     def key(self, number: int) -> Hashable:
         """Return the key of a subgraph in a slot: its arrays and the bounds of its edges."""
@@ -351,23 +332,19 @@ class SubgraphCall:
                 parts = [self.parts[number] for number in numbers]
                 self.call.between(parts[0][0], parts[-1][1]).start()
 
-    def _process(self, number: int, means: str, flags: Array | None) -> int:
-        """Read a subgraph and run the kernel for its vertices, on the stream of its slot; return the slot."""
+    def _process(self, number: int, means: str) -> int:
+        """Read a whole subgraph and run the kernel for its vertices, on the stream of its slot; return the slot."""
         streamer, slots, key = self.streamer, self.streamer.readings.slots, self.key(number)
-        held = slots.of(key) if means == "resident" else streamer.ahead.pop(key, None) if means == "copied" else None
+        held = slots.of(key) if means == "resident" else streamer.ahead.pop(key, None)
         slot = slots.choose() if held is None else held
         streamer.ahead = {other: place for other, place in streamer.ahead.items() if place != slot}
-        slots.put(slot, None if means == "extracted" else key)
+        slots.put(slot, key)
         if means == "copied" and held is None:
             streamer.fill(slot, self.names, *self.edges(number))
         elif means == "copied":  # counted when its copy was queued, too
             streamer.readings.traffic.moved["copied"] -= self._stored[number]
         with streamer.streams.of(slot):
-            if means == "extracted":
-                assert flags is not None
-                streamer.unpack(streamer.pack(self.names, self.parts[number], self.offsets, flags), slot)
-            else:
-                streamer.wait_for(slot)
+            streamer.wait_for(slot)
             self.between(number, slot).start()
             streamer.free(slot)
         return slot

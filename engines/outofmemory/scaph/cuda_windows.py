@@ -37,18 +37,20 @@ SECTORS = "            sectors += Count(stop * {row}ull - 1) / 32 - Count(start 
 class SubgraphWindows(Windows):
     """Windows that are subgraphs.
 
-    ``stagings``: buffers for packed rows of windows, as many in page-locked memory of the host as on the device, each
-    of ``staging_bytes``. ``extra_host_bytes``: of other page-locked memory.
+    ``stagings``: buffers for packed rows, as many in page-locked memory of the host as on the device, each of
+    ``staging_bytes``. ``offset_bytes``: of the offsets of the packed rows of a buffer, on the device.
+    ``extra_host_bytes``: of other page-locked memory.
     """
 
     stagings: int = 0
     staging_bytes: int = 0
+    offset_bytes: int = 0
     extra_host_bytes: int = 0
 
     @property
     def nbytes(self) -> int:
         """Bytes of the slots and of packed rows in the memory of the device."""
-        return super().nbytes + self.stagings * self.staging_bytes
+        return super().nbytes + self.stagings * (self.staging_bytes + self.offset_bytes)
 
     @property
     def host_bytes(self) -> int:
