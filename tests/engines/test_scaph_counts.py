@@ -70,7 +70,10 @@ def test_the_time_of_the_queue_is_that_of_neither_reads_nor_kernels(monkeypatch)
 @pytest.mark.parametrize("edge_bytes", [4, 12])
 def test_the_useful_bytes_of_a_subgraph_on_a_device_are_those_of_the_edges_of_its_active_vertices(edge_bytes):
     counts = [(3, 40, 1), (0, 0, 2), (1, 900, 3), (7, 0, 4)]
-    push = SimpleNamespace(edge_bytes=edge_bytes, parts=[(0, 9)] * len(counts), counts=lambda: counts)
+    push = SimpleNamespace(
+        edge_bytes=edge_bytes, parts=[(0, 9)] * len(counts), counts=lambda: counts, value=lambda *_: True,
+        fetch_flags=lambda *_: None,
+    )  # fmt: skip
     schedule = ScaphSchedule(rounds=2, slots=3)
     step = CudaSuperstep(SimpleNamespace(push=push), SimpleNamespace(readings=Readings(schedule)), schedule)
     assert step.pending() == {0: 40 * edge_bytes, 2: 900 * edge_bytes, 3: 0}

@@ -64,7 +64,7 @@ def test_queues_and_accesses_compile(options, name, chip):
     plan = ScaphCudaEngine(ScaphSchedule(**options)).plan(trace(algorithm), graph.facts, 8)
     made = compiled(plan.source, headers(plan.templates), chip)
     packs = options.get("low", "extract") == "extract"
-    assert ("UnpackWords" in made.resources(), "HoldLate" in made.resources()) == (packs, packs)
+    assert ("PlaceRows" in made.resources(), "HoldLate" in made.resources()) == (packs, packs)
 
 
 def fresh_graph(scale, edge_factor):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from engines.outofmemory.scaph.cuda_packed_rows import HOLD, LATE, RESTORE
-from engines.outofmemory.scaph.cuda_plan import extracts
 from engines.outofmemory.scaph.cuda_subgraphs import SubgraphCall
 from engines.outofmemory.scaph.queued import MOST_SUPERSTEPS, QueuedSuperstep
 from harness.api import EngineFailure
@@ -46,12 +45,12 @@ class Calls:
         others = [call for call in calls[:-1] if call is not push and call is not sent]
         return cls(SubgraphCall(streamer, push), sent, others, calls[-1])
 
-    def step(self, push: Call, vertices: Bounds, packed: Packed | None) -> int:
+    def step(self, push: Call, vertices: Bounds, packed: Packed | None = None) -> int:
         """Push from the active ones of some vertices, and step those that were reached; return the launches.
 
         ``push``: the call for these vertices. ``vertices``: their bounds. ``packed``: only those with packed rows push.
         """
-        with self.held(packed):
+        with self.held(packed) if packed else nullcontext():
             push.start()
             self.sent.between(*vertices).start()
         for one in self.others:
@@ -59,15 +58,13 @@ class Calls:
         return 2 + len(self.others)
 
     @contextmanager
-    def held(self, packed: Packed | None) -> Iterator[None]:
-        """Let only vertices be active whose rows are packed, within the block; None: all that are active."""
-        arrays = self.push.streamer.arrays
-        flags = arrays[self.push.kernel.visits.flags], arrays.get(LATE)
-        if packed:
-            self.push.packing.over(HOLD, packed, *flags)
+    def held(self, packed: Packed) -> Iterator[None]:
+        """Let only vertices be active whose rows are packed, within the block."""
+        arrays, packing = self.push.streamer.arrays, self.push.packing
+        flags = arrays[self.push.kernel.visits.flags], arrays[LATE]
+        packing.over(HOLD, packed, *flags)
         yield
-        if packed:
-            self.push.packing.over(RESTORE, packed, *flags)
+        packing.over(RESTORE, packed, *flags)
 
 
 def solve(run: CudaRun, plan: CudaPlan, streamer: SubgraphStreamer) -> None:
@@ -78,7 +75,6 @@ def solve(run: CudaRun, plan: CudaPlan, streamer: SubgraphStreamer) -> None:
     (:class:`QueuedSuperstep`). Raises EngineFailure if that takes more than MOST_SUPERSTEPS.
     """
     run.superstep(0)
-    made = PackedSuperstep if plan.schedule.values == "low" and extracts(plan.schedule) else CudaSuperstep
     calls, number = Calls.of(plan, streamer, run.launcher.calls(1, run.past)), 1
     while not run.state.fields()["settled"]:
         if number > MOST_SUPERSTEPS:
@@ -86,7 +82,7 @@ def solve(run: CudaRun, plan: CudaPlan, streamer: SubgraphStreamer) -> None:
                 f"the run has not settled after {MOST_SUPERSTEPS:,} supersteps; give {plan.schedule.once}"
             )
         run.state.note(first=number)  # the record of this superstep is the first one
-        superstep = made(calls, streamer, plan.schedule)
+        superstep = CudaSuperstep(calls, streamer, plan.schedule)
         superstep.process()
         calls.end.start()
         visited = int(run.past[0].get()[1])
@@ -98,8 +94,12 @@ def solve(run: CudaRun, plan: CudaPlan, streamer: SubgraphStreamer) -> None:
 class CudaSuperstep(QueuedSuperstep):
     """One superstep of a run on a CUDA device.
 
+    Values are those at the beginning. Packed rows do not stay in memory: those of all subgraphs of low value are packed
+    first, as many together as fit in a buffer, and processed ``low_rounds`` times, or until none of them is active. If
+    all values are low this is the asynchronous mode of Subway (Sabet et al. 2020).
+
     ``launches``: kernels queued so far. Slots are numbers. When a subgraph may be processed again, the active vertices
-    of all subgraphs are counted, and the host waits for the device. The latest counts decide what is read meanwhile: of
+    of all subgraphs are counted, and the host waits for the device. The latest counts decide what is read in place: of
     a subgraph that has not been processed, more vertices may be active by then, but no fewer.
     """
 
@@ -108,13 +108,53 @@ class CudaSuperstep(QueuedSuperstep):
         self.calls, self.streamer, self.launches = calls, streamer, 0
         self._counts: list[Counts] = []
         self._current = False  # nothing has been processed since the count
-        self._chosen: dict[int, Choice] = {}
-        self._packed: dict[int, Packed] = {}
+        self._high: dict[int, bool] = {}
+        self._packed: dict[int, Choice] = {}  # subgraphs whose rows are packed
+        self._chosen: dict[int, Choice] = {}  # others
 
     def pending(self) -> dict[int, int]:
-        """Return the subgraphs that have active vertices at the beginning, with their useful bytes."""
+        """Return the subgraphs with active vertices at the beginning whose rows are not packed, and their useful bytes.
+
+        The flags of the other ones are fetched.
+        """
         push = self.calls.push
-        return {n: push.edge_bytes * self._counts[n][1] for n in range(len(push.parts)) if self.active(n)}
+        found = [number for number in range(len(push.parts)) if self.active(number)]
+        counts = self._counts
+        self._high = {number: push.value(number, counts[number]) for number in found}
+        if self.readings.low == "extracted":
+            packed = [number for number in found if not self._high[number] and not push.resident(number)]
+            self._packed = {number: push.read(number, counts[number], high=False) for number in packed}
+            push.fetch_flags(packed, counts)
+        return {number: push.edge_bytes * counts[number][1] for number in found if number not in self._packed}
+
+    def apart(self) -> None:
+        """Pack and process the rows of subgraphs of low value. A group is packed while the one before is processed."""
+        push = self.calls.push
+        groups = push.packed_groups({**dict.fromkeys(self._high), **self._packed}, self._counts)
+        coming = [push.pack(group) for group in groups[:1]]
+        for at, group in enumerate(groups):
+            packed = coming.pop()
+            push.packing.place(packed)
+            self._step(packed)
+            coming += [push.pack(following) for following in groups[at + 1 : at + 2]]
+            for _ in range(self.low_rounds - 1):
+                if self._no_row_is_active(packed, group):
+                    break
+                self.traffic.subgraphs["again"] += len(group)
+                self._step(packed)
+            push.packing.release(packed)
+
+    def _step(self, packed: Packed) -> None:
+        """Push from the active vertices whose rows are packed, and step those that were reached."""
+        self.launches += self.calls.step(self.calls.push.over(packed), packed.vertices, packed)
+        self._current = False
+
+    def _no_row_is_active(self, packed: Packed, group: Sequence[int]) -> bool:
+        """Return whether no vertex of a group whose row is packed is active now."""
+        with self.calls.held(packed):
+            counts = self.calls.push.counts()
+        self.launches += 1
+        return not any(counts[number][0] for number in group)
 
     def key(self, number: int) -> Hashable:
         """Return the key of a subgraph in a slot."""
@@ -128,88 +168,30 @@ class CudaSuperstep(QueuedSuperstep):
         return self._counts[number][0] > 0
 
     def fetch(self, number: int, slot: int) -> bool:
-        """Begin to bring a subgraph to a slot, unless the slot has it; return whether its value is high."""
-        push, counts = self.calls.push, self._counts
-        choice = self._chosen[number] = push.choose(number, counts[number])
+        """Begin to bring a subgraph to a slot, unless the slot has it; return whether its value is high.
+
+        One of low value that has left its slot since the beginning is copied if others are packed.
+        """
+        push, high = self.calls.push, self._high[number] or self.readings.low == "extracted"
+        choice = self._chosen[number] = push.read(number, self._counts[number], high)
         self.slots.put(slot, push.key(number) if choice.whole else None)
         if choice.means == "copied":
             self.streamer.fill(slot, push.names, *push.edges(number))
-        elif choice.means == "extracted":
-            push.fetch_flags([number], counts)
-            self._packed[number] = push.pack([number])
         return choice.high
 
     def push(self, number: int, slot: int, *, again: bool) -> None:
         """Push from the active vertices of a subgraph, and step the vertices that were reached."""
-        calls, push, choice = self.calls, self.calls.push, self._chosen[number]
-        packed = self._packed.get(number)
-        if packed and not again:
-            push.packing.place(packed)
-        elif choice.whole and not again:
+        push, choice = self.calls.push, self._chosen[number]
+        if choice.whole and not again:
             self.streamer.wait_for(slot)
-        call = push.over(packed) if packed else push.between(number, slot if choice.whole else None)
-        self.launches += calls.step(call, push.parts[number], packed)
+        call = push.between(number, slot if choice.whole else None)
+        self.launches += self.calls.step(call, push.parts[number])
         self._current = False
 
     def still(self, number: int) -> bool:
-        """Return whether no row of a subgraph that is in memory belongs to an active vertex now."""
-        packed = self._packed.get(number)
-        if packed is None:
-            return not self.active(number)
-        with self.calls.held(packed):
-            (active, _, _) = self.calls.push.counts()[number]
-        self.launches += 1
-        return not active
+        """Return whether no vertex of a subgraph that is in memory is active now."""
+        return not self.active(number)
 
     def released(self, number: int, slot: int) -> None:
-        """Allow the slot and the buffer of packed rows to be overwritten after the work that is queued now."""
-        packed = self._packed.pop(number, None)
-        if packed:
-            self.calls.push.packing.release(packed)
+        """Allow the slot to be overwritten after the work that is queued now."""
         self.streamer.free(slot)
-
-
-class PackedSuperstep:
-    """One superstep in which the rows of all active vertices are packed (Subway, Sabet et al. 2020, asynchronous mode).
-
-    Rows are packed in groups of subgraphs, as many together as fit in a buffer. A group is processed ``low_rounds``
-    times, or until none of its rows is active. Vertices that become active in a superstep wait for the next one, unless
-    their rows are packed and have not been processed, or are processed again.
-
-    ``launches``: kernels queued so far.
-    """
-
-    def __init__(self, calls: Calls, streamer: SubgraphStreamer, schedule: ScaphSchedule) -> None:
-        self.calls, self.readings, self.low_rounds, self.launches = calls, streamer.readings, schedule.low_rounds, 0
-
-    def process(self) -> None:
-        """Pack and process all groups. A group is packed while the one before is processed for the first time."""
-        push = self.calls.push
-        counts = push.counts()
-        self.launches += 1
-        chosen = {number: push.choose(number, counts[number]) for number, (active, _, _) in enumerate(counts) if active}
-        push.fetch_flags(sorted(chosen), counts)
-        groups = push.packed_groups(chosen, counts)
-        coming = [push.pack(group) for group in groups[:1]]
-        for at, group in enumerate(groups):
-            packed = coming.pop()
-            push.packing.place(packed)
-            self._step(packed)
-            coming += [push.pack(following) for following in groups[at + 1 : at + 2]]
-            for _ in range(self.low_rounds - 1):
-                if self._still(packed, group):
-                    break
-                self.readings.traffic.subgraphs["again"] += len(group)
-                self._step(packed)
-            push.packing.release(packed)
-
-    def _step(self, packed: Packed) -> None:
-        """Push from the active vertices whose rows are packed, and step those that were reached."""
-        self.launches += self.calls.step(self.calls.push.over(packed), packed.vertices, packed)
-
-    def _still(self, packed: Packed, group: Sequence[int]) -> bool:
-        """Return whether no vertex of a group whose row is packed is active now."""
-        with self.calls.held(packed):
-            counts = self.calls.push.counts()
-        self.launches += 1
-        return not any(counts[number][0] for number in group)

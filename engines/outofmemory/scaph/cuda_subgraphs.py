@@ -237,20 +237,39 @@ class SubgraphCall:
         return (own * at_once,), arguments
 
     def choose(self, number: int, counts: Counts) -> Choice:
-        """Return how a subgraph is read, and count the bytes that are read in place."""
+        """Return how a subgraph is read (:meth:`value`, :meth:`read`)."""
+        return self.read(number, counts, self.value(number, counts))
+
+    def value(self, number: int, counts: Counts) -> bool:
+        """Return whether a subgraph has a high value now."""
         readings, (first, last), (_, edges, sectors) = self.streamer.readings, self.parts[number], counts
-        begin, end = self._edges[number]
-        whole, useful = (end - begin) * self.edge_bytes, edges * self.edge_bytes
-        in_place = SECTOR * sectors
-        read = in_place if readings.low == "zero_copy" else useful + TABLE_BYTES * groups_of(last - first)
+        useful = edges * self.edge_bytes
+        packed = useful + TABLE_BYTES * groups_of(last - first)
         with readings.times.part("values"):
-            resident = readings.slots.of(self.key(number)) is not None
-            choice = readings.choose(
-                (self.kernel.name, first), useful, whole, read, resident=resident, stored=self._stored[number]
+            return readings.value(
+                (self.kernel.name, first), useful, self.whole_bytes(number),
+                SECTOR * sectors if readings.low == "zero_copy" else packed,
+            )  # fmt: skip
+
+    def read(self, number: int, counts: Counts, high: bool) -> Choice:
+        """Return how a subgraph of a value is read, and count the bytes that are read in place."""
+        readings, (_, _, sectors) = self.streamer.readings, counts
+        with readings.times.part("values"):
+            choice = readings.read(
+                high, self.whole_bytes(number), resident=self.resident(number), stored=self._stored[number]
             )
         if choice.means == "zero_copy":
-            readings.traffic.moved["zero_copy"] += in_place
+            readings.traffic.moved["zero_copy"] += SECTOR * sectors
         return choice
+
+    def whole_bytes(self, number: int) -> int:
+        """Return the bytes of the edges of a subgraph."""
+        begin, end = self._edges[number]
+        return (end - begin) * self.edge_bytes
+
+    def resident(self, number: int) -> bool:
+        """Return whether a slot has a subgraph."""
+        return self.streamer.readings.slots.of(self.key(number)) is not None
 
     def fetch_flags(self, numbers: Sequence[int], counts: Sequence[Counts]) -> None:
         """Wait for the stream, and set the flags in host memory of the vertices of some subgraphs.
@@ -271,17 +290,17 @@ class SubgraphCall:
                 first, last = self.parts[number]
                 flags[first:last] = number in wanted
 
-    def packed_groups(self, chosen: Mapping[int, Choice], counts: Sequence[Counts]) -> list[list[int]]:
+    def packed_groups(self, chosen: Mapping[int, Choice | None], counts: Sequence[Counts]) -> list[list[int]]:
         """Return the subgraphs whose active rows are packed, in groups whose rows are packed together.
 
         The rows of a group fit in a buffer. No other chosen subgraph is between those of a group, so that one launch
-        processes them.
+        processes them. ``chosen``: how subgraphs with active vertices are read; None: whole or in place.
         """
         groups: list[list[int]] = []
         room = 0  # edges that the last group has room for
         for number in sorted(chosen):
-            edges = counts[number][1]
-            if chosen[number].means != "extracted":
+            edges, choice = counts[number][1], chosen[number]
+            if choice is None or choice.means != "extracted":
                 room = -1
             elif groups and edges <= room:
                 groups[-1].append(number)

@@ -33,7 +33,14 @@ class QueuedSuperstep(ABC):
 
     @abstractmethod
     def pending(self) -> dict[int, int]:
-        """Return the subgraphs that have active vertices at the beginning, with their useful bytes."""
+        """Return the subgraphs with active vertices at the beginning, with their useful bytes.
+
+        Those that :meth:`apart` processes are left out.
+        """
+
+    def apart(self) -> None:
+        """Process the subgraphs with active vertices that are not :meth:`pending`; by default there are none."""
+        return
 
     @abstractmethod
     def key(self, number: int) -> Hashable:
@@ -71,9 +78,11 @@ class QueuedSuperstep(ABC):
         with self.times.part(""):
             useful = self.pending()
         pending = self.readings.order.arranged(useful, {n for n in useful if self.slots.of(self.key(n)) is not None})
+        for number in pending[:1]:
+            self._load(number)
+        with self.times.part(""):
+            self.apart()
         for at, number in enumerate(pending):
-            if at == 0:
-                self._load(number)
             if at + 1 < len(pending):
                 self._load(pending[at + 1])
             self.queue.enter(number)

@@ -83,13 +83,23 @@ class Readings:
         self, subgraph: Hashable, useful: int, whole: int, read: int | None = None, *, resident: bool = False,
         stored: int | None = None,
     ) -> Choice:  # fmt: skip
-        """Return how a subgraph is read, and count it; if it is read whole, count its bytes.
+        """Return how a subgraph is read (:meth:`value`, :meth:`read`)."""
+        return self.read(self.value(subgraph, useful, whole, read), whole, resident=resident, stored=stored)
+
+    def value(self, subgraph: Hashable, useful: int, whole: int, read: int | None = None) -> bool:
+        """Return whether the value of a subgraph is high now.
 
         ``whole``: its bytes. ``useful``: the bytes of its active rows. ``read``: the bytes that are read if its value
-        is low; None: ``useful``. ``resident``: it is in a slot. ``stored``: the bytes of a whole copy with packed ids;
+        is low; None: ``useful``.
+        """
+        return self._values.high(subgraph, useful if self.rates is None or read is None else read, whole)
+
+    def read(self, high: bool, whole: int, *, resident: bool = False, stored: int | None = None) -> Choice:
+        """Return how a subgraph of a value is read, and count it; if it is read whole, count its bytes.
+
+        ``whole``: its bytes. ``resident``: it is in a slot. ``stored``: the bytes of a whole copy with packed ids;
         None: ``whole``.
         """
-        high = self._values.high(subgraph, useful if self.rates is None or read is None else read, whole)
         if resident:
             self.traffic.subgraphs["resident"] += 1
             return Choice(high, "resident")
