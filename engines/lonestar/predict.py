@@ -39,6 +39,7 @@ class Estimate:
     """Seconds of a superstep, of the preparation, and of both for each superstep: :attr:`cost`.
 
     ``bound``: what the analytic superstep is bound by. ``factor``: by which the trained part multiplies it; 1: none.
+    ``won``: false if the order was hardly ever the cheapest of the problems that the factor was trained on.
     """
 
     superstep: float
@@ -46,6 +47,7 @@ class Estimate:
     epochs: float
     bound: str
     factor: float = 1.0
+    won: bool = True
 
     @property
     def share(self) -> float:
@@ -141,22 +143,27 @@ def regressors(problem: ProblemFacts, figures: Mapping[str, float], kind: str) -
 class Model:
     """``devices``: names of those that it was trained on. ``orders``: of each, mean and scale of the regressors, the
     weights of the scaled ones, the constant, and the weights of the preparation. ``kind``: of devices. ``transfers``:
-    it is used on other devices of the kind too.
+    it is used on other devices of the kind too. ``winners``: the orders that were the cheapest of several problems;
+    empty: all.
     """
 
     devices: tuple[str, ...] = ()
     orders: Mapping[str, Mapping[str, Any]] | None = None
     kind: str = "cpu"
     transfers: bool = False
+    winners: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, path: Path = MODEL) -> Mapping[str, Model]:
         """Return the models of a file by kind of device."""
         kept = json.loads(path.read_text(encoding="utf-8"))
         return {
-            kind: cls(tuple(one["devices"]), one["orders"], kind, bool(one.get("transfers", False)))
+            kind: cls(
+                tuple(one["devices"]), one["orders"], kind, bool(one.get("transfers", False)),
+                tuple(one.get("winners", ())),
+            )
             for kind, one in kept["kinds"].items()
-        }
+        }  # fmt: skip
 
     def knows(self, device: str) -> bool:
         """Return whether the model is used on a device: it was trained on it, or transfers to others."""
@@ -171,7 +178,8 @@ class Model:
         scaled = [(x - mean) / scale for x, mean, scale in zip(found, fitted["mean"], fitted["scale"], strict=True)]
         log = fitted["constant"] + sum(x * weight for x, weight in zip(scaled, fitted["weights"], strict=True))
         preparation = weighted(fitted["preparation"], problem, figures)
-        return Estimate(estimate.superstep, preparation, estimate.epochs, estimate.bound, math.exp(log))
+        won = not self.winners or order in self.winners
+        return Estimate(estimate.superstep, preparation, estimate.epochs, estimate.bound, math.exp(log), won)
 
 
 @functools.cache
@@ -183,11 +191,14 @@ def shipped(kind: str) -> Model:
 def estimates(
     orders: Iterable[str], problem: ProblemFacts, figures: Mapping[str, float], model: Model, device: str
 ) -> dict[str, Estimate]:
-    """Return the estimate of each order, the cheapest first."""
+    """Return the estimate of each order, the cheapest first.
+
+    Orders that hardly ever were the cheapest in the training come last: a low estimate of one is likely to be wrong.
+    """
     found = {order: analytic(order, problem, figures) for order in orders}
     if model.knows(device):
         found = {order: model.trained(order, one, problem, figures) for order, one in found.items()}
-    return dict(sorted(found.items(), key=lambda item: item[1].cost))
+    return dict(sorted(found.items(), key=lambda item: (not item[1].won, item[1].cost)))
 
 
 def to_try(costs: Iterable[tuple[str, float]]) -> list[str]:
@@ -208,6 +219,6 @@ def table(found: Mapping[str, Estimate], device: str, *, trained: bool) -> str:
     for order, one in found.items():
         lines.append(
             f"{order:>10} {1e3 * one.superstep * one.factor:>15.3f} {1e3 * one.preparation:>14.1f} {one.bound:>15} "
-            f"{one.factor:>7.2f}"
+            f"{one.factor:>7.2f}{'' if one.won else '  hardly ever the cheapest in the training'}"
         )
     return "\n".join(lines)

@@ -27,7 +27,7 @@ import json
 import math
 import statistics
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -43,6 +43,10 @@ RIDGE = 10.0  # penalty of squared weights of scaled regressors, in squared loga
 PREPARED = ("transform",)  # the phases of ordering edges
 LONG_RUN = 100  # supersteps
 SHORTEST_S = 1e-5  # of a preparation: shorter ones count as this
+# Cases, each problem being two, of which an order is the cheapest at least; if not, it is chosen after all others. With
+# each of seventeen graphs left out on an H200, the mean regret is 1.17 instead of 1.28, and with trials 1.07 instead of
+# 1.10 (28 November 2026).
+FEWEST_WINS = 2
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,9 @@ def fitted(measured: Sequence[Case]) -> Model:
     """Return the model of cases, all of one kind of device."""
     orders = sorted({order for case in measured for order in case.supersteps})
     devices = tuple(sorted({case.device for case in measured}))
-    return Model(devices, {order: _line(order, measured) for order in orders}, measured[0].kind)
+    wins = Counter(case.best for case in measured)
+    winners = tuple(order for order in orders if wins[order] >= FEWEST_WINS)
+    return Model(devices, {order: _line(order, measured) for order in orders}, measured[0].kind, winners=winners)
 
 
 def _line(order: str, measured: Sequence[Case]) -> dict[str, Any]:
@@ -288,6 +294,7 @@ def main(arguments: Sequence[str]) -> None:
         sys.stdout.write(text + "\n")
         kept["kinds"][kind] = {
             "devices": list(model.devices), "orders": model.orders, "transfers": model.transfers,
+            "winners": list(model.winners),
         }  # fmt: skip
     if given.write and given.command == "train":
         given.model.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")

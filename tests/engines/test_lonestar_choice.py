@@ -181,6 +181,24 @@ def test_the_trained_part_is_used_on_its_devices_only():
     assert "times a trained factor" in predict.table(found, "made", trained=True)
 
 
+def test_orders_that_were_hardly_ever_the_cheapest_come_last():
+    """An order that was not measured in the training is compared by its estimate."""
+    problem, zeros = facts(rated()), [0.0] * len(NOTHING)
+    line = {"mean": zeros, "scale": [1.0] * len(zeros), "weights": zeros, "constant": 0.0, "preparation": [0.0] * 5}
+    lines = {order: {**line, "constant": cost} for order, cost in (("el", -40.0), ("nl", 40.0), ("owner", 50.0))}
+    model = Model(("made",), lines, winners=("owner", "nl"))
+    orders = ["el", "nl", "owner", "grid"]
+    found = predict.estimates(orders, problem, FIGURES_MADE, model, "made")
+    assert list(found) == ["grid", "nl", "owner", "el"]
+    assert [one.won for one in found.values()] == [True, True, True, False]
+    assert min(found, key=lambda order: found[order].cost) == "el"
+    marked = [line for line in predict.table(found, "made", trained=True).splitlines() if "hardly ever" in line]
+    assert [line.split()[0] for line in marked] == ["el"]
+    everyone = predict.estimates(orders, problem, FIGURES_MADE, replace(model, winners=()), "made")
+    assert next(iter(everyone)) == "el"
+    assert next(iter(predict.estimates(orders, problem, FIGURES_MADE, model, "another"))) != "grid"
+
+
 # the choice -----------------------------------------------------------------------------------------------------------
 def test_candidates_are_the_orders_that_can_run():
     program, graph = trace(ALGORITHM), rated().facts

@@ -94,6 +94,9 @@ def test_a_model_is_the_ridge_of_the_cases_that_have_the_order():
     model = training.fitted(measured)
     assert model.devices == ("d0", "d1")
     assert (model.kind, model.transfers, sorted(model.orders)) == ("cpu", False, ["el", "grid", "nl"])
+    wins = [one.best for one in measured]
+    assert model.winners == tuple(order for order in ("el", "grid", "nl") if wins.count(order) >= 2)
+    assert 0 < len(model.winners) < 3
     for order, line in model.orders.items():
         own = [one for one in measured if order in one.supersteps]
         assert len(own) == (6 if order == "el" else 3)
