@@ -51,7 +51,7 @@ def estimated(
     program: Program, schedule: LonestarSchedule, graph: GraphFacts, features: int, device: DeviceFacts,
     model: Model | None = None,
 ) -> dict[str, Estimate]:  # fmt: skip
-    """Return the estimate of every candidate, the cheapest first. ``model``: None: that of the engine."""
+    """Return the estimate of every candidate, the one to take first. ``model``: None: that of the engine."""
     problem, figures = problem_of(program, schedule, graph, features), dict(device.figures)
     model = shipped(device.kind) if model is None else model
     return estimates(candidates(program, schedule, graph), problem, figures, model, device.name)
@@ -60,7 +60,7 @@ def estimated(
 def chosen(
     program: Program, schedule: LonestarSchedule, graph: GraphFacts, features: int, device: DeviceFacts
 ) -> LonestarSchedule | No:
-    """Return a schedule with the cheapest order, its estimates and what they come from; others as they are."""
+    """Return a schedule with the order to take, the estimates and what they come from; others as they are."""
     if schedule.estimates is not None or schedule.basis is not None:
         return No("schedule options estimates and basis are set by order=auto; leave them unset")
     if schedule.order != "auto":

@@ -31,7 +31,7 @@ PREPARATION: Mapping[str, tuple[float, ...]] = {
 }  # fmt: skip
 
 
-TRIED, WITHIN = 3, 3.0  # orders of a trial, and times of the smallest estimate
+TRIED, WITHIN = 3, 3.0  # orders of a trial, and times of the first estimate
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Estimate:
     """Seconds of a superstep, of the preparation, and of both for each superstep: :attr:`cost`.
 
     ``bound``: what the analytic superstep is bound by. ``factor``: by which the trained part multiplies it; 1: none.
-    ``won``: false if the order was hardly ever the cheapest of the problems that the factor was trained on.
+    ``won``: false if the order was the cheapest on hardly any of the graphs that the factor was trained on.
     """
 
     superstep: float
@@ -143,7 +143,7 @@ def regressors(problem: ProblemFacts, figures: Mapping[str, float], kind: str) -
 class Model:
     """``devices``: names of those that it was trained on. ``orders``: of each, mean and scale of the regressors, the
     weights of the scaled ones, the constant, and the weights of the preparation. ``kind``: of devices. ``transfers``:
-    it is used on other devices of the kind too. ``winners``: the orders that were the cheapest of several problems;
+    it is used on other devices of the kind too. ``winners``: the orders that were the cheapest on several graphs;
     empty: all.
     """
 
@@ -191,9 +191,9 @@ def shipped(kind: str) -> Model:
 def estimates(
     orders: Iterable[str], problem: ProblemFacts, figures: Mapping[str, float], model: Model, device: str
 ) -> dict[str, Estimate]:
-    """Return the estimate of each order, the cheapest first.
+    """Return the estimate of each order, the cheapest first, but those that have not :attr:`~Estimate.won` last.
 
-    Orders that hardly ever were the cheapest in the training come last: a low estimate of one is likely to be wrong.
+    A low estimate of such an order is likely to be wrong.
     """
     found = {order: analytic(order, problem, figures) for order in orders}
     if model.knows(device):
@@ -204,7 +204,7 @@ def estimates(
 def to_try(costs: Iterable[tuple[str, float]]) -> list[str]:
     """Return the orders that a trial times: the first few, none far costlier than the first.
 
-    ``costs``: seconds by order, the cheapest first.
+    ``costs``: seconds by order, in the order of :func:`estimates`.
     """
     ranked = list(costs)[:TRIED]
     return [order for order, cost in ranked if cost <= WITHIN * ranked[0][1]]
@@ -219,6 +219,6 @@ def table(found: Mapping[str, Estimate], device: str, *, trained: bool) -> str:
     for order, one in found.items():
         lines.append(
             f"{order:>10} {1e3 * one.superstep * one.factor:>15.3f} {1e3 * one.preparation:>14.1f} {one.bound:>15} "
-            f"{one.factor:>7.2f}{'' if one.won else '  hardly ever the cheapest in the training'}"
+            f"{one.factor:>7.2f}{'' if one.won else '  the cheapest on hardly any graph of the training'}"
         )
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Choose among the orders of the smallest estimates by timing them on the real problem: ``order=auto tune=true``.
+"""Choose among the orders of the first estimates by timing them on the real problem: ``order=auto tune=true``.
 
 Estimates of a graph that is unlike those that they were fitted to are off by as much as the orders differ. A trial
 prepares the best-estimated orders one after another, so that only one is in memory, and times first supersteps of each.
@@ -94,7 +94,7 @@ class TrialEngine(Forwarding, Engine):
         return LonestarEngine(replace(self._of_auto, order=order))
 
     def prepare(self, program: Program, graph: Graph, features: int, device: Device, phases: Phases) -> None:
-        """Prepare the order that an earlier trial found, or else the one of the smallest estimate."""
+        """Prepare the order that an earlier trial found, or else the one of the first estimate."""
         self.close()
         self._problem, self._phases = (program, graph, features, device), phases
         self._tried, self._failures = {}, {}
@@ -107,7 +107,7 @@ class TrialEngine(Forwarding, Engine):
             self._take(min(self._tried, key=self._tried.__getitem__), phases)
 
     def generate(self, program: Program, graph: Graph, features: int, device: Device) -> None:
-        """Plan the order of the smallest estimate."""
+        """Plan the order of the first estimate."""
         self.close()
         self._problem, self._tried, self._failures = (program, graph, features, device), {}, {}
         self._prepared, self._name = self._under("auto"), "auto"
@@ -115,7 +115,7 @@ class TrialEngine(Forwarding, Engine):
         self._rank()
 
     def _rank(self) -> None:
-        """Note the orders to try: those of the smallest estimates."""
+        """Note the orders to try: those of the first estimates."""
         self._chosen = dict(self.prepared.resolved_options())
         self._estimates = self.prepared.explain().partition("\n\n")[0]
         self._orders = to_try(self._chosen["estimates"])

@@ -24,6 +24,7 @@ from harness.language import K, trace
 from harness.language.reference import ReferenceRun
 from harness.lowering.cuda import executor as cuda
 from harness.lowering.cuda.calls import Call
+from harness.lowering.cuda.windows import SLACK, aligned
 from tests.emulation.device import THREADS, emulate
 from tests.engines import test_cuda, test_warm
 from tests.engines.cuda_schedules import SCHEDULES, cuda_engine
@@ -311,8 +312,8 @@ def test_the_plan_prices_what_is_allocated(options, stagings, run_scaph, monkeyp
     assert len(streamer.slots) == options.get("slots", 6)
     buffers = list(streamer.packing.stagings) if stagings else []
     assert (len(buffers), streamer.packing is None) == (stagings, not stagings)
-    packed, offsets = (sum(getattr(one, kind).nbytes for one in buffers) for kind in ("device", "offsets"))
-    assert offsets == stagings * 4 * (graph.num_vertices + 1)
+    packed, offsets = sum(one.device.nbytes for one in buffers), streamer.packing.offsets.nbytes if stagings else 0
+    assert offsets == bool(stagings) * 4 * (graph.num_vertices + 1)
     slots = sum(slot.nbytes for slot in streamer.slots)
     assert plan.bytes_needed == others + slots + packed + offsets == required[-1]
     flags = graph.num_vertices if stagings else 0
@@ -384,7 +385,7 @@ def test_copies_wait_for_kernels_and_kernels_for_copies(run_scaph, monkeypatch):
     assert waited == [(True, staging.used), (False, staging.copied)]
     assert recorded == [staging.copied, staging.used]
     assert (row_of(staging) == 1).all()
-    np.testing.assert_array_equal(staging.offsets.get(), [0, 10, 10, 10, 10])
+    np.testing.assert_array_equal(streamer.packing.offsets.get(), [0, 10, 10, 10, 10])
 
 
 @pytest.mark.parametrize("first", [0, 3, 40])
@@ -398,9 +399,9 @@ def test_rows_that_are_not_packed_are_empty(first, count, run_scaph):
     streamer, last = engine.executor.run_in_progress.launcher.place, first + count
     flags = rng.random(300) < 0.4
     packed = streamer.packing.pack(["out_neighbours"], (first, last), graph.csr.offsets, flags)
-    packed.staging.offsets.fill(77)
+    streamer.packing.offsets.fill(77)
     streamer.packing.place(packed)
-    found = packed.staging.offsets.get()
+    found = streamer.packing.offsets.get()
     expected = np.concatenate([[0], np.cumsum((degrees * flags)[first:last])])
     if count:
         np.testing.assert_array_equal(found[first : last + 1], expected)
@@ -412,25 +413,33 @@ def test_rows_that_are_not_packed_are_empty(first, count, run_scaph):
     np.testing.assert_array_equal(there, np.concatenate([np.zeros(0, np.uint32), *rows]))
 
 
-GROUPED = [  # the means and edges of subgraphs with active vertices, by number; the groups; buffers have room for 10
-    ({0: ("extracted", 4), 1: ("extracted", 6)}, [[0, 1]]),
-    ({0: ("extracted", 4), 1: ("extracted", 7)}, [[0], [1]]),
-    ({0: ("extracted", 1), 3: ("extracted", 2), 8: ("extracted", 0)}, [[0, 3, 8]]),
-    ({0: ("extracted", 10), 1: ("extracted", 0), 2: ("extracted", 1)}, [[0, 1], [2]]),
-    ({0: ("extracted", 1), 1: ("copied", 1), 2: ("extracted", 0)}, [[0], [2]]),
-    ({0: ("resident", 1), 1: ("extracted", 1), 2: ("copied", 9)}, [[1]]),
-    ({0: ("extracted", 12), 1: ("extracted", 1)}, [[0], [1]]),
-    ({0: ("copied", 1)}, []),
+def test_the_arrays_of_packed_rows_are_apart(run_scaph, monkeypatch):
+    """A lane without a feature may read SLACK bytes after the last row of an array; they are copied with the others."""
+    graph = rows_of(*[10] * 4)
+    engine, copied = run_scaph(program("sssp"), graph, 1, window_mb=1.0, values="low"), []
+    packing = engine.executor.streamer.packing
+    engine.reset(ALGORITHMS["sssp"].inputs(graph, 1))
+    names = SubgraphCall(engine.executor.streamer, push_of(engine)).names
+    monkeypatch.setattr(sys.modules["cupy"].cuda.runtime, "memcpyAsync", lambda *given: copied.append(given[2]))
+    packed = packing.pack(names, (0, 4), graph.csr.offsets, np.ones(4, bool))
+    size = aligned(4 * 40 + SLACK)
+    assert packed.places == {names[0]: 256, names[1]: 256 + size}
+    assert copied == [256 + 2 * size]
+    assert packing.stagings[0].device.nbytes >= copied[0]
+
+
+GROUPED = [  # the edges of packed subgraphs by number; the groups; buffers have room for 10
+    ({0: 4, 1: 6}, [[0, 1]]), ({0: 4, 1: 7}, [[0], [1]]), ({0: 1, 3: 2, 8: 0}, [[0, 3, 8]]),
+    ({0: 10, 1: 0, 2: 1}, [[0, 1], [2]]), ({0: 12, 1: 1}, [[0], [1]]), ({0: 9, 1: 2, 2: 8}, [[0], [1, 2]]), ({}, []),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("chosen", "groups"), GROUPED)
-def test_subgraphs_are_packed_together_if_they_fit_and_no_other_one_is_between_them(chosen, groups):
-    counts = [(1, chosen.get(number, ("", 0))[1], 1) for number in range(9)]
-    choices = {number: Choice(high=False, means=means) for number, (means, _) in reversed(chosen.items())}
+@pytest.mark.parametrize(("edges", "groups"), GROUPED)
+def test_subgraphs_are_packed_together_if_they_fit(edges, groups):
+    counts = [(1, edges.get(number, 99), 1) for number in range(9)]
     windows = SimpleNamespace(edges=10)
     call = SimpleNamespace(streamer=SimpleNamespace(plan=SimpleNamespace(windows=windows)))
-    assert SubgraphCall.packed_groups(call, choices, counts) == groups
+    assert SubgraphCall.packed_groups(call, sorted(edges), counts) == groups
 
 
 def test_flags_between_packed_subgraphs_are_false(run_scaph):

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from engines.outofmemory.scaph.cuda_packed_rows import HOLD, PLACED, RESTORE
+from engines.outofmemory.scaph.cuda_queue import CudaSuperstep
 from engines.outofmemory.scaph.cuda_staging import PackedRows
 from engines.outofmemory.scaph.cuda_subgraphs import SubgraphStreamer
 from harness.algorithms.sssp import SSSP
 from harness.emulation.compiler import Kernel
 from harness.graph import Graph
-from harness.graph.generators import grid
+from harness.graph.generators import grid, rmat
 from harness.language.reference import ReferenceRun
 from harness.language.validation import compare
 from harness.lowering.cuda.loop import CudaRun
@@ -120,6 +121,26 @@ def test_rows_that_were_not_packed_wait(options, held, run_scaph, monkeypatch):
     assert taken.transfers.subgraphs["low"] == (5 if held else 4), "the subgraph of the row that waits again, later"
     wanted = [0, 1, 2, 1, 3 if held else np.inf, 2]
     np.testing.assert_array_equal(engine.values("distance")[:, 0], wanted)
+
+
+def test_a_subgraph_of_low_value_in_a_slot_is_not_packed(run_scaph, monkeypatch):
+    """It is processed up to ``low_rounds`` times, as packed rows are, and not queued, as one of high value is."""
+    graph, found = rmat(scale=7, edge_factor=8, seed=1, max_weight=4), []
+    options = {"rounds": 4, "low_rounds": 9, "order": "zigzag", "slots": 4}
+    engine = run_scaph(program("sssp"), graph, 1, window_mb=0.002, **options)
+    fetch = CudaSuperstep.fetch
+
+    def noted(step, number, slot):
+        resident, high = step.calls.push.resident(number), fetch(step, number, slot)
+        found.append((resident, step._high[number], high, step._chosen[number].means))
+        return high
+
+    monkeypatch.setattr(CudaSuperstep, "fetch", noted)
+    engine.reset(ALGORITHMS["sssp"].inputs(graph, 1))
+    assert engine.run(400).transfers.subgraphs["resident"] > 0
+    assert all(high == returned for _, high, returned, _ in found)
+    assert {(high, means) for resident, high, _, means in found if resident} >= {(False, "resident")}
+    assert all(means == "copied" for resident, _, _, means in found if not resident)
 
 
 def test_rows_in_memory_are_processed_until_they_are_still(run_scaph):

@@ -11,6 +11,7 @@ from harness.contract import Device
 from harness.graph import Graph
 from harness.language import Inputs
 from harness.lowering import near_far
+from harness.lowering.cpu import near_far as near_far_of_cpus
 from harness.lowering.cpu.near_far import NearFarCpuEngine
 from harness.lowering.near_far import UNBOUNDED
 from tests.engines.near_far import PROGRAMS, SERIAL, TOLLS, runs_again, scattered, starts
@@ -80,6 +81,14 @@ def test_the_explanation_names_every_input_and_parameter_with_a_condition(progra
     assert (sorted(names.split(", ")), rest) == (
         sorted(needed.split(", ")), "no message is better than its source's value"
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("threads", "lanes", "pool", "workers"), [(4, 2, 8, 2), (2, 9, 8, 2), (4, 9, 3, 3), (1, 9, 8, 1), (4, 0, 8, 1)]
+)
+def test_no_more_threads_than_features_or_than_the_pool_has(threads, lanes, pool, workers, monkeypatch):
+    monkeypatch.setattr(near_far_of_cpus.numba.config, "NUMBA_NUM_THREADS", pool)
+    assert near_far_of_cpus.workers(Device(threads=threads), lanes) == workers
 
 
 @pytest.mark.parametrize("threads", [1, 3])

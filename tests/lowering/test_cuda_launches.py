@@ -143,7 +143,7 @@ def test_a_window_has_the_edges_that_fit_for_the_kernel_of_the_longest_rows():
     assert found.nbytes == 6 * found.slot_bytes
     assert found.host_bytes == 0
     packed = SubgraphWindows(slot_bytes=100, stagings=3, staging_bytes=10, offset_bytes=2, extra_host_bytes=7)
-    assert (packed.nbytes, packed.host_bytes) == (6 * 100 + 30 + 6, 37)
+    assert (packed.nbytes, packed.host_bytes) == (6 * 100 + 30 + 2, 37)
     assert [found.takes(one) for one in kernels] == [True, True, False]
     few = Windows().over(streamed(10**9), facts, kernels, buffers)
     assert few.slot_bytes == aligned(12 * (1000 + ALIGNED_EDGES) + SLACK) + aligned(4 * (1000 + ALIGNED_EDGES) + SLACK)

@@ -109,8 +109,8 @@ class CudaSuperstep(QueuedSuperstep):
         self._counts: list[Counts] = []
         self._current = False  # nothing has been processed since the count
         self._high: dict[int, bool] = {}
-        self._packed: dict[int, Choice] = {}  # subgraphs whose rows are packed
-        self._chosen: dict[int, Choice] = {}  # others
+        self._packed: list[int] = []  # subgraphs whose rows are packed
+        self._chosen: dict[int, Choice] = {}  # how others are read
 
     def pending(self) -> dict[int, int]:
         """Return the subgraphs with active vertices at the beginning whose rows are not packed, and their useful bytes.
@@ -122,15 +122,17 @@ class CudaSuperstep(QueuedSuperstep):
         counts = self._counts
         self._high = {number: push.value(number, counts[number]) for number in found}
         if self.readings.low == "extracted":
-            packed = [number for number in found if not self._high[number] and not push.resident(number)]
-            self._packed = {number: push.read(number, counts[number], high=False) for number in packed}
-            push.fetch_flags(packed, counts)
-        return {number: push.edge_bytes * counts[number][1] for number in found if number not in self._packed}
+            self._packed = [number for number in found if not self._high[number] and not push.resident(number)]
+            for number in self._packed:
+                push.read(number, counts[number], high=False)
+            push.fetch_flags(self._packed, counts)
+        others = set(found).difference(self._packed)
+        return {number: push.edge_bytes * counts[number][1] for number in others}
 
     def apart(self) -> None:
         """Pack and process the rows of subgraphs of low value. A group is packed while the one before is processed."""
         push = self.calls.push
-        groups = push.packed_groups({**dict.fromkeys(self._high), **self._packed}, self._counts)
+        groups = push.packed_groups(self._packed, self._counts)
         coming = [push.pack(group) for group in groups[:1]]
         for at, group in enumerate(groups):
             packed = coming.pop()
@@ -170,14 +172,15 @@ class CudaSuperstep(QueuedSuperstep):
     def fetch(self, number: int, slot: int) -> bool:
         """Begin to bring a subgraph to a slot, unless the slot has it; return whether its value is high.
 
-        One of low value that has left its slot since the beginning is copied if others are packed.
+        If rows of low value are packed, only subgraphs that were in a slot at the beginning of the superstep come here
+        with a low value. One that has left its slot is copied.
         """
-        push, high = self.calls.push, self._high[number] or self.readings.low == "extracted"
-        choice = self._chosen[number] = push.read(number, self._counts[number], high)
+        push, whole = self.calls.push, self._high[number] or self.readings.low == "extracted"
+        choice = self._chosen[number] = push.read(number, self._counts[number], high=whole)
         self.slots.put(slot, push.key(number) if choice.whole else None)
         if choice.means == "copied":
             self.streamer.fill(slot, push.names, *push.edges(number))
-        return choice.high
+        return self._high[number]
 
     def push(self, number: int, slot: int, *, again: bool) -> None:
         """Push from the active vertices of a subgraph, and step the vertices that were reached."""

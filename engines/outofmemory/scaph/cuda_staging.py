@@ -28,16 +28,14 @@ MOST_BLOCKS = 2048  # of kernels over packed rows
 class Staging:
     """A buffer of packed rows in page-locked memory (``host``), and its copy on the device (``device``).
 
-    ``offsets``: of the packed rows of all vertices, on the device; ``like``: those of all rows. ``copied``: the event
-    after which ``host`` may be overwritten. ``used``: the same for ``device`` and ``offsets``.
+    ``copied``: the event after which ``host`` may be overwritten. ``used``: the same for ``device``.
     """
 
-    def __init__(self, nbytes: int, like: Any) -> None:
+    def __init__(self, nbytes: int) -> None:
         import cupy
 
         self.host = PinnedMemory(nbytes)
         self.device = cupy.full(nbytes, 0xA5, np.uint8)
-        self.offsets = cupy.zeros(len(like), like.dtype)
         self.copied, self.used = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
 
 
@@ -52,18 +50,12 @@ class Packed:
     places: Mapping[str, int]
     vertices: Bounds
 
-    @property
-    def arrays(self) -> dict[str, Any]:
-        """Return the arrays that a kernel takes, by name: the packed rows and their offsets."""
-        device = int(self.staging.device.data.ptr)
-        places = {name: np.uint64(device + at) for name, at in self.places.items()}
-        return {**places, "out_offsets": self.staging.offsets}
-
 
 class PackedRows:
     """Pack rows of active vertices into buffers in turn, and copy them to the device.
 
-    :meth:`pack`, :meth:`place`, the kernels that read the rows, and :meth:`release` follow each other.
+    :meth:`pack`, :meth:`place`, the kernels that read the rows, and :meth:`release` follow each other. The next rows
+    may be packed meanwhile, but not placed: all buffers share the ``offsets`` of packed rows.
 
     ``arrays``: of the graph, by name. ``stream``: of copies. Raises MemoryError if there is no memory for the buffers.
     """
@@ -72,12 +64,13 @@ class PackedRows:
         self, plan: CudaPlan, functions: Mapping[str, Any], arrays: Mapping[str, Any], packer: Packer,
         readings: Readings, stream: Any,
     ) -> None:  # fmt: skip
-        self.functions, self.arrays, self.packer, self.readings, self.stream = (
-            functions, arrays, packer, readings, stream
-        )  # fmt: skip
-        sizes = windows_of(plan)
+        import cupy
+
+        self.functions, self.arrays, self.packer, self.readings = functions, arrays, packer, readings
+        self.stream, sizes = stream, windows_of(plan)
         self.rows, self.threads = dict(sizes.row_bytes), plan.threads
-        self.stagings = [Staging(sizes.staging_bytes, arrays["out_offsets"]) for _ in range(sizes.stagings)]
+        self.stagings = [Staging(sizes.staging_bytes) for _ in range(sizes.stagings)]
+        self.offsets = cupy.zeros(len(arrays["out_offsets"]), arrays["out_offsets"].dtype)
         self._turn = 0
 
     def pack(self, names: Sequence[str], vertices: Bounds, offsets: Array, flags: Array) -> Packed:
@@ -125,7 +118,13 @@ class PackedRows:
         import cupy
 
         cupy.cuda.get_current_stream().wait_event(packed.staging.copied)
-        self.over(PLACED, packed, self.arrays["out_offsets"], packed.staging.offsets)
+        self.over(PLACED, packed, self.arrays["out_offsets"], self.offsets)
+
+    def arguments(self, packed: Packed) -> dict[str, Any]:
+        """Return the arrays of packed rows that a kernel takes instead of those of all rows, by name."""
+        device = int(packed.staging.device.data.ptr)
+        places = {name: np.uint64(device + at) for name, at in packed.places.items()}
+        return {**places, "out_offsets": self.offsets}
 
     def over(self, function: str, packed: Packed, *arguments: Any) -> None:
         """Queue a kernel over the vertices of packed rows; it takes their table, their bounds and ``arguments``."""
@@ -141,5 +140,6 @@ class PackedRows:
         packed.staging.used.record(cupy.cuda.get_current_stream())
 
     def close(self) -> None:
-        """Release the buffers."""
+        """Release the buffers and the offsets."""
         self.stagings.clear()
+        self.offsets = None

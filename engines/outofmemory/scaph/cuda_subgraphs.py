@@ -166,9 +166,8 @@ class SubgraphCall:
             decisions.add(time.perf_counter() - began)
         if self.streamer.note:
             self._note(self.streamer.note, counts)
-        groups = self.packed_groups(chosen, counts)
-        if groups:
-            self.fetch_flags([number for group in groups for number in group], counts)
+        packed = sorted(number for number, choice in chosen.items() if choice.means == "extracted")
+        self.fetch_flags(packed, counts)
         resident = {number for number, choice in chosen.items() if choice.means == "resident"}
         arranged = readings.order.arranged({number: counts[number][1] for number in chosen}, resident)
         slots = set()
@@ -177,11 +176,11 @@ class SubgraphCall:
                 for number in arranged:
                     if chosen[number].means == means:
                         slots.add(self._process(number, means))
-            for group in groups:  # the host packs while whole subgraphs are copied
-                packed = self.pack(group)
-                self.packing.place(packed)
-                self.over(packed).start()
-                self.packing.release(packed)
+            for group in self.packed_groups(packed, counts):  # the host packs while whole subgraphs are copied
+                rows = self.pack(group)
+                self.packing.place(rows)
+                self.over(rows).start()
+                self.packing.release(rows)
             self._read_in_place(chosen)
         self.streamer.join(sorted(slots))
         copied = [number for number, choice in chosen.items() if choice.means == "copied"]
@@ -272,7 +271,7 @@ class SubgraphCall:
         return self.streamer.readings.slots.of(self.key(number)) is not None
 
     def fetch_flags(self, numbers: Sequence[int], counts: Sequence[Counts]) -> None:
-        """Wait for the stream, and set the flags in host memory of the vertices of some subgraphs.
+        """Set the flags in host memory of the vertices of some subgraphs; wait for the stream unless all are active.
 
         ``numbers``: the subgraphs, ascending. The flags of the subgraphs between them become false.
         """
@@ -290,19 +289,17 @@ class SubgraphCall:
                 first, last = self.parts[number]
                 flags[first:last] = number in wanted
 
-    def packed_groups(self, chosen: Mapping[int, Choice | None], counts: Sequence[Counts]) -> list[list[int]]:
-        """Return the subgraphs whose active rows are packed, in groups whose rows are packed together.
+    def packed_groups(self, numbers: Sequence[int], counts: Sequence[Counts]) -> list[list[int]]:
+        """Return the subgraphs whose active rows are packed, in groups whose rows fit in a buffer.
 
-        The rows of a group fit in a buffer. No other chosen subgraph is between those of a group, so that one launch
-        processes them. ``chosen``: how subgraphs with active vertices are read; None: whole or in place.
+        One launch processes a group. Rows of other subgraphs between those of a group are not packed, and thus empty.
+        ``numbers``: the subgraphs, ascending.
         """
         groups: list[list[int]] = []
         room = 0  # edges that the last group has room for
-        for number in sorted(chosen):
-            edges, choice = counts[number][1], chosen[number]
-            if choice is None or choice.means != "extracted":
-                room = -1
-            elif groups and edges <= room:
+        for number in numbers:
+            edges = counts[number][1]
+            if groups and edges <= room:
                 groups[-1].append(number)
                 room -= edges
             else:
@@ -323,7 +320,7 @@ class SubgraphCall:
 
     def over(self, packed: Packed) -> Call:
         """Return the call for packed rows."""
-        return self.call.between(*packed.vertices, **packed.arrays)
+        return self.call.between(*packed.vertices, **self.packing.arguments(packed))
 
     def key(self, number: int) -> Hashable:
         """Return the key of a subgraph in a slot: its arrays and the bounds of its edges."""

@@ -38,7 +38,7 @@ class SubgraphWindows(Windows):
     """Windows that are subgraphs.
 
     ``stagings``: buffers for packed rows, as many in page-locked memory of the host as on the device, each of
-    ``staging_bytes``. ``offset_bytes``: of the offsets of the packed rows of a buffer, on the device.
+    ``staging_bytes``. ``offset_bytes``: of the offsets of packed rows, on the device.
     ``extra_host_bytes``: of other page-locked memory.
     """
 
@@ -50,7 +50,7 @@ class SubgraphWindows(Windows):
     @property
     def nbytes(self) -> int:
         """Bytes of the slots and of packed rows in the memory of the device."""
-        return super().nbytes + self.stagings * (self.staging_bytes + self.offset_bytes)
+        return super().nbytes + self.stagings * self.staging_bytes + self.offset_bytes
 
     @property
     def host_bytes(self) -> int:
