@@ -52,6 +52,11 @@ GRID = """
         if left and not ran:
             give_way()
 """
+# Edges of a block whose ends are prefetched before they are updated. 20 sweeps over 90,000 ratings of 4,000 items by
+# 20,000 users took, with k = 32, 22.1 ms without and 17.9 ms with 6, on two threads 10.7 and 9.3 ms, and with k = 128
+# 73 and 66 ms; by 2,000 users, whose rows fit in the cache of a core, 16.9 and 17.1 ms with k = 32 (Intel Xeon, 28
+# November 2026).
+AHEAD = "min(j + 6, at(block_bounds, block + 1) - 1)"
 # A part is a block row. Its blocks are visited in the order of `visits`.
 WAVEFRONT = """
     @part
@@ -111,7 +116,7 @@ def plan_grid(draft: PlanDraft, stage: EdgeStep, schedule: LonestarSchedule) -> 
         ("order_sources", setting.ids), ("order_destinations", setting.ids),
     ]  # fmt: skip
     builder = KernelBuilder(stage.name, setting.program, setting.layout, GRID, signature)
-    draft.kernels.append(updating(draft, builder, stage, "e", "csr_"))
+    draft.kernels.append(updating(draft, builder, stage, "e", "csr_", ahead=AHEAD))
     draft.passes.append(GridPass(stage.name, schedule.blocks))
 
 

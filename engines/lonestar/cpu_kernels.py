@@ -44,13 +44,21 @@ def locked_kernel(
     return updating(draft, builder, stage, *edge)
 
 
-def updating(draft: PlanDraft, builder: KernelBuilder, stage: EdgeStep, edge: str, prefix: str) -> Kernel:
+def updating(
+    draft: PlanDraft, builder: KernelBuilder, stage: EdgeStep, edge: str, prefix: str, *, ahead: str = ""
+) -> Kernel:  # fmt: skip
     """Return the kernel whose block "edge" updates the vertices ``u`` and ``v``.
 
-    ``edge``, ``prefix``: the index of values of the edge, and the prefix of their arrays.
+    ``edge``, ``prefix``: the index of values of the edge, and the prefix of their arrays. ``ahead``: the place among
+    ``order_sources`` and ``order_destinations`` of a later edge, of which the values that are updated are prefetched.
     """
     builder.bind("src", "edge", "u")
     builder.bind("dst", "edge", "v")
+    if ahead:
+        builder.blocks["edge"].line(f"ahead = {ahead}")
+        for end, name, _ in stage.values:
+            ids = "order_sources" if end == "src" else "order_destinations"
+            builder.prefetch(end, name, "edge", f"int64(at({ids}, ahead))")
     builder.bind("edge", "edge", edge, prefix)
     index = {"src": "u", "dst": "v"}
     stores = [Store(f"vertex_{name}", index[end], value) for end, name, value in stage.values]

@@ -236,6 +236,16 @@ def test_the_grid_gives_the_same_bits_on_any_number_of_threads():
     assert np.array_equal(answers[0], answers[2])
 
 
+def test_the_grid_prefetches_the_ends_of_a_later_edge_of_the_block():
+    algorithm = replace(ALGORITHM, bias="both")
+    lines = engine_for("grid", trace(algorithm), algorithm.prepare_graph(ratings()), 48).explain().splitlines()
+    assert "ahead = min(j + 6, at(block_bounds, block + 1) - 1)" in [line.strip() for line in lines]
+    fetched = [line.strip() for line in lines if line.strip().startswith("prefetch") and "ahead" in line]
+    for ids in ("order_sources", "order_destinations"):
+        assert f"prefetch_row(vertex_x, int64(at({ids}, ahead)) * 48, 48)" in fetched
+    assert len(fetched) == 4, "factors and biases of both ends"
+
+
 @pytest.mark.parametrize("blocks", [1, 2, 3, 64])
 def test_every_number_of_blocks_is_run_to_the_end(blocks):
     program, graph = trace(ALGORITHM), ratings()
