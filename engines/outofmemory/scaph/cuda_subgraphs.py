@@ -277,16 +277,16 @@ class SubgraphCall:
         """
         if not numbers:
             return
-        flags, sizes = self.streamer.flags, {number: last - first for number, (first, last) in enumerate(self.parts)}
-        partly = [number for number in numbers if counts[number][0] < sizes[number]]
+        flags, parts = self.streamer.flags, self.parts
+        partly = [number for number in numbers if counts[number][0] < parts[number][1] - parts[number][0]]
         if partly:
-            low, high = self.parts[partly[0]][0], self.parts[partly[-1]][1]
+            low, high = parts[partly[0]][0], parts[partly[-1]][1]
             with self.fetching.measured():
                 self.call.arguments[self.kernel.visits.flags][low:high].get(out=flags[low:high])
         fetched, wanted = set(partly), set(numbers)
         for number in range(numbers[0], numbers[-1] + 1):
             if number not in fetched:
-                first, last = self.parts[number]
+                first, last = parts[number]
                 flags[first:last] = number in wanted
 
     def packed_groups(self, numbers: Sequence[int], counts: Sequence[Counts]) -> list[list[int]]:

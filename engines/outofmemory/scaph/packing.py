@@ -1,7 +1,7 @@
-"""Pack the rows of active vertices of a subgraph on threads of the host (Zheng et al. 2020, sec. 4.2).
+"""Pack the rows of active vertices on threads of the host (Zheng et al. 2020, sec. 4.2).
 
 Packed rows follow each other without gaps. A table of uint32[groups, 2] locates them. For every 32 consecutive vertices
-of the subgraph it has a bit for each vertex whose row is packed, and the number of packed edges before these rows.
+it has a bit for each vertex whose row is packed, and the number of packed edges before these rows.
 
 Rows are scattered, so that a copy of one after the other would wait twice for memory for each: for its offsets and for
 its edges. Rows are therefore copied in batches, whose offsets and then edges are prefetched; 32 adjacent rows are one
